@@ -30,9 +30,8 @@ function(binade_plain_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LINKS})
-  # A program takes single files of it, and not the libraries that others need.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   binade_precompile(${name} plain-library nlohmann_json::nlohmann_json)
+  binade_combine(${name} ${ARG_SOURCES})
   binade_export(${name})
 endfunction()
 
@@ -77,6 +76,11 @@ endfunction()
 # the linker keeps the tool's, for the libraries too.
 function(binade_precompile name kind)
   set(options -fPIC "SHELL:-Xclang -fno-pch-timestamp")
+  if(kind MATCHES "^plain")
+    # The linker drops the functions that a program does not use, and with them the
+    # shared libraries that only these need.
+    list(APPEND options -ffunction-sections -fdata-sections)
+  endif()
   if(kind MATCHES "test$")
     list(APPEND options $<$<CONFIG:Release>:-O1>)
   endif()
@@ -130,6 +134,7 @@ function(binade_tool name)
     target_link_options(${name} PRIVATE LINKER:--gc-sections)
   endif()
   binade_precompile(${name} tool CLI11::CLI11)
+  binade_combine(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LLVM_LIBRARY_DIRS}")
   install(TARGETS ${name})

@@ -39,6 +39,12 @@ void mlir::binade::registerAllDialects(DialectRegistry &registry) {
   registerNVVMDialectTranslation(registry);
 }
 
+DialectRegistry mlir::binade::makeRegistry() {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  return registry;
+}
+
 void mlir::binade::registerAllPasses() {
   registerAutodiffPasses();
   registerCodegenPasses();

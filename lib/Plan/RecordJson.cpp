@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "RecordJson.h"
+#include "WriteFields.h"
 #include <cmath>
 
 using namespace binade;
@@ -35,16 +36,6 @@ static void writeOptional(json &object, const char *key,
                           const std::optional<View> &view) {
   if (view)
     object[key] = write(*view);
-}
-
-static void writeFlag(json &object, const char *key, bool value) {
-  if (value)
-    object[key] = true;
-}
-
-static void writeText(json &object, const char *key, const std::string &text) {
-  if (!text.empty())
-    object[key] = text;
 }
 
 static View readView(Fields fields) {

@@ -2,6 +2,7 @@
 
 #include "AlarmFields.h"
 #include "RecordJson.h"
+#include "WriteFields.h"
 #include "binade/Container/Json.h"
 #include "binade/Plan/PlanJson.h"
 
@@ -31,16 +32,6 @@ static void writeOptional(json &object, const char *key,
                           std::optional<double> number) {
   if (number)
     object[key] = *number;
-}
-
-static void writeFlag(json &object, const char *key, bool value) {
-  if (value)
-    object[key] = true;
-}
-
-static void writeText(json &object, const char *key, const std::string &text) {
-  if (!text.empty())
-    object[key] = text;
 }
 
 static json write(const Init &init) {

@@ -86,9 +86,7 @@ static Compiled compile(const std::string &path, MakeModule make,
     compiled.directory = ".";
   {
     nb::gil_scoped_release release;
-    DialectRegistry registry;
-    registerAllDialects(registry);
-    compiled.context = std::make_unique<MLIRContext>(registry);
+    compiled.context = std::make_unique<MLIRContext>(makeRegistry());
     MLIRContext &context = *compiled.context;
     context.loadAllAvailableDialects();
     Reports reports(context, ::binade::printable(path));

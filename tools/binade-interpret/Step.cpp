@@ -9,9 +9,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 OwningOpRef<ModuleOp> makeStep(ModuleOp module, StringRef name) {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  module.getContext()->appendDialectRegistry(registry);
+  module.getContext()->appendDialectRegistry(makeRegistry());
   module.getContext()->loadAllAvailableDialects();
   OwningOpRef<ModuleOp> copy(module.clone());
   auto function = copy->lookupSymbol<func::FuncOp>(name);

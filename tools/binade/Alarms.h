@@ -12,14 +12,14 @@ struct AlarmArguments {
 
   void add(CLI::App &command);
   /// Validates the options and stores their values in `step`.
-  binade::Result<void> complete(mlir::binade::CompileOptions &step) const;
+  ::binade::Result<void> complete(mlir::binade::CompileOptions &step) const;
   /// Returns the policy under which a run continues after an alarm, from the
   /// command line or the policy of `step`; empty if there is none.
   std::string findNextPolicy(const mlir::binade::CompileOptions &step) const;
   /// Returns the settings for a compiled step with the alarms `known`. On
   /// failure prints the error and returns the exit code.
-  std::variant<binade::AlarmSettings, int>
-  chooseOf(const binade::AlarmSettings &known,
+  std::variant<::binade::AlarmSettings, int>
+  chooseOf(const ::binade::AlarmSettings &known,
            const OutputArguments &output) const;
 };
 

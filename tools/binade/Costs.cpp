@@ -124,12 +124,6 @@ public:
   }
 
 private:
-  static DialectRegistry makeRegistry() {
-    DialectRegistry registry;
-    registerAllDialects(registry);
-    return registry;
-  }
-
   Result<::binade::Program> prepare(const Probe &probe, FloatType format,
                                     TargetCosts &costs) {
     DiagnosticCollector diagnostics(&context);

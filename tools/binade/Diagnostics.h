@@ -13,18 +13,18 @@ class Diagnostics {
 public:
   /// Locations without a file name are printed as `file`.
   Diagnostics(mlir::MLIRContext &context, std::string file,
-              binade::DiagnosticFormat format);
+              ::binade::DiagnosticFormat format);
 
-  void print(const binade::Error &error,
-             binade::Severity severity = binade::Severity::Error) const;
+  void print(const ::binade::Error &error,
+             ::binade::Severity severity = ::binade::Severity::Error) const;
   /// Prints the error and returns the exit code.
-  int fail(const binade::Error &error) const;
+  int fail(const ::binade::Error &error) const;
 
 private:
   void print(mlir::Diagnostic &diagnostic) const;
 
   std::string file;
-  binade::DiagnosticFormat format;
+  ::binade::DiagnosticFormat format;
   mlir::ScopedDiagnosticHandler handler;
 };
 

@@ -16,12 +16,6 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::ExitCode;
 
-static DialectRegistry makeRegistry() {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  return registry;
-}
-
 Model::Model(std::string path, const OutputArguments &output)
     : path(std::move(path)), timing(output.timing), context(makeRegistry()),
       diagnostics(context, ::binade::printable(this->path), output.format) {}

@@ -35,14 +35,14 @@ public:
   mlir::FailureOr<mlir::binade::Policy> loadPolicy(const StepArguments &step);
 
   /// Runs the remaining phases and returns the bundle.
-  mlir::FailureOr<binade::Bundle>
+  mlir::FailureOr<::binade::Bundle>
   compile(const mlir::binade::CompileOptions &options);
 
   /// Loads a bundle, or compiles the model. On failure prints the error and
   /// returns the exit code.
-  std::variant<binade::Program, int> load(ImportArguments &arguments,
-                                          StepArguments &step,
-                                          binade::LoadOptions options);
+  std::variant<::binade::Program, int> load(ImportArguments &arguments,
+                                            StepArguments &step,
+                                            ::binade::LoadOptions options);
 
   mlir::ModuleOp getModule() { return *module; }
   /// Returns the last phase that ran.
@@ -64,9 +64,9 @@ private:
   int parseModule(const ImportArguments &arguments);
   int readUpToOptimizer(ImportArguments &arguments, const StepArguments *step,
                         const mlir::binade::CompileOptions &options);
-  std::variant<binade::Program, int>
+  std::variant<::binade::Program, int>
   loadBundle(const ImportArguments &arguments, const StepArguments &step,
-             binade::LoadOptions options);
+             ::binade::LoadOptions options);
 
   std::string path;
   bool timing;

@@ -32,7 +32,7 @@ static constexpr std::uint64_t kMaxBytes = 1 << 20;
 
 namespace {
 /// A key of an option file with its values.
-struct Entry {
+struct Setting {
   std::string key;
   Words values; ///< "true" or "false" for an option without a value.
 };
@@ -105,7 +105,7 @@ static LogicalResult readValues(YamlReader &reader, llvm::yaml::Node &node,
 /// options of `command` and of `binade train`.
 static LogicalResult readEntries(YamlReader &reader, const CLI::App &app,
                                  const CLI::App &command,
-                                 std::vector<Entry> &entries) {
+                                 std::vector<Setting> &entries) {
   const CLI::App &train = *app.get_subcommand("train");
   Words keys = {kModel};
   addKeys(train, keys);
@@ -113,7 +113,7 @@ static LogicalResult readEntries(YamlReader &reader, const CLI::App &app,
   if (!reader.getRoot())
     return reader.fail();
   auto read = [&](size_t index, llvm::yaml::Node &node) {
-    Entry &entry = entries.emplace_back(Entry{keys[index], {}});
+    Setting &entry = entries.emplace_back(Setting{keys[index], {}});
     const CLI::Option *option = findOption(command, entry.key);
     if (!option)
       option = findOption(train, entry.key);
@@ -139,10 +139,11 @@ static bool isReplaced(const CLI::Option &option,
 }
 
 /// Returns the words of the option file's entries that `given` do not replace.
-static Words expand(const CLI::App &command, const std::vector<Entry> &entries,
+static Words expand(const CLI::App &command,
+                    const std::vector<Setting> &entries,
                     const std::vector<Argument> &given) {
   Words words;
-  for (const Entry &entry : entries) {
+  for (const Setting &entry : entries) {
     const CLI::Option *option = findOption(command, entry.key);
     if (!option || entry.key == kModel || isReplaced(*option, given))
       continue;
@@ -189,12 +190,12 @@ int expandOptionFile(const CLI::App &app, const CLI::App &command,
   auto text = readText(*file, kMaxBytes);
   if (!text)
     return diagnostics.fail(text.error());
-  std::vector<Entry> entries;
+  std::vector<Setting> entries;
   YamlReader reader(*text, path, &context);
   if (failed(readEntries(reader, app, command, entries)))
     return ExitCode::Rejected;
   auto model = llvm::find_if(
-      entries, [](const Entry &entry) { return entry.key == kModel; });
+      entries, [](const Setting &entry) { return entry.key == kModel; });
   if (model == entries.end())
     return diagnostics.fail(
         Error{::binade::printable(path),

@@ -14,7 +14,7 @@
 /// invalid, and 0 if the command is complete already.
 int expandOptionFile(const CLI::App &app, const CLI::App &command,
                      const std::vector<std::string> &words,
-                     binade::DiagnosticFormat format);
+                     ::binade::DiagnosticFormat format);
 
 /// Returns the text of a file with the options that `command` parsed, without
 /// those that concern a single command, such as --out.

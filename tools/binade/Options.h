@@ -12,25 +12,25 @@
 #include <CLI/CLI.hpp>
 
 /// Returns an error unless `name` is a known policy or ends in .yaml.
-binade::Result<void> checkPolicyName(const std::string &name);
+::binade::Result<void> checkPolicyName(const std::string &name);
 /// Checks the formats of optimizer states, "GLOB:FORMAT" or "FORMAT".
-binade::Result<void> checkStateFormats(llvm::StringRef text);
+::binade::Result<void> checkStateFormats(llvm::StringRef text);
 
 /// Returns how a compiled step handles gradients that are not finite, given the
 /// reaction of training. A step that stops training skips the update first.
-std::string getCompiledAnswer(binade::OnNonFinite answer);
+std::string getCompiledAnswer(::binade::OnNonFinite answer);
 
 /// Returns an error if `model` is a module, for a command that writes a changed
 /// copy of an ONNX file.
-binade::Result<void> refuseModule(const std::string &model,
-                                  llvm::StringRef command);
+::binade::Result<void> refuseModule(const std::string &model,
+                                    llvm::StringRef command);
 
 /// Adds --metric.
 void addMetric(CLI::App &command, std::vector<std::string> &metrics);
 
 /// Parses dimensions of the form NAME=N.
-binade::Result<void> parseDims(const std::vector<std::string> &dims,
-                               mlir::binade::ImportOptions &options);
+::binade::Result<void> parseDims(const std::vector<std::string> &dims,
+                                 mlir::binade::ImportOptions &options);
 
 /// Adds --fail-on-nonfinite, for commands that read weights.
 void addFailOnNonfinite(CLI::App &command,
@@ -47,10 +47,10 @@ struct ImportArguments {
   void add(CLI::App &command, llvm::StringRef kinds,
            const std::string &option = "model");
   /// Parses `dims`.
-  binade::Result<void> complete();
+  ::binade::Result<void> complete();
   /// Rejects import options for `what`, such as a bundle, whose model is
   /// imported already.
-  binade::Result<void> refuseAll(llvm::StringRef what) const;
+  ::binade::Result<void> refuseAll(llvm::StringRef what) const;
 
 private:
   CLI::App *command = nullptr;
@@ -59,16 +59,16 @@ private:
 /// Options from which a training step is compiled.
 struct StepArguments {
   mlir::binade::CompileOptions options;
-  binade::SettingArguments settings;
+  ::binade::SettingArguments settings;
 
   void add(CLI::App &command);
   /// Validates options that need no model, such as preset names and numbers.
-  binade::Result<void> complete();
+  ::binade::Result<void> complete();
   /// Rejects options of phases up to `from`, which ran on the module already.
-  binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;
+  ::binade::Result<void> refuseDone(mlir::binade::CompilerPhase from) const;
   /// Rejects options that cannot change a bundle: all except values of
   /// hyper-parameters.
-  binade::Result<void> refuseCompiled() const;
+  ::binade::Result<void> refuseCompiled() const;
   /// Whether the command line names a policy.
   bool namesPolicy() const;
 
@@ -78,7 +78,7 @@ private:
 
 /// Form of diagnostics, and whether phases report their time.
 struct OutputArguments {
-  binade::DiagnosticFormat format = binade::DiagnosticFormat::Text;
+  ::binade::DiagnosticFormat format = ::binade::DiagnosticFormat::Text;
   bool timing = false;
 
   void add(CLI::App &command);
@@ -88,6 +88,6 @@ struct OutputArguments {
 enum class ReportFormat { Text, Json };
 void addReportFormat(CLI::App &command, ReportFormat &format);
 
-using binade::usageError;
+using ::binade::usageError;
 
 #endif // BINADE_TOOLS_BINADE_OPTIONS_H

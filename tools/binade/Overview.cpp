@@ -87,8 +87,9 @@ static std::string printOverview(const CLI::App &app) {
   out << app.get_description() << "\n\nUsage: binade COMMAND [OPTIONS]\n";
   std::set<std::string_view> listed;
   auto print = [&](const CLI::App &command) {
-    binade::printEntry(out, command.get_name(),
-                       binade::getSummary(command.get_description()), kColumn);
+    ::binade::printEntry(out, command.get_name(),
+                         ::binade::getSummary(command.get_description()),
+                         kColumn);
     listed.insert(command.get_name());
   };
   for (const Group &group : getGroups()) {
@@ -107,11 +108,12 @@ static std::string printOverview(const CLI::App &app) {
 void addPrograms(CLI::App &app) {
   for (const Group &group : getGroups())
     for (const Entry &entry : group.entries) {
-      CLI::App *command = isProgram(entry.name)
-                              ? binade::addCommand(app, std::string(entry.name),
-                                                   std::string(entry.summary))
-                                    ->prefix_command()
-                              : app.get_subcommand(std::string(entry.name));
+      CLI::App *command =
+          isProgram(entry.name)
+              ? ::binade::addCommand(app, std::string(entry.name),
+                                     std::string(entry.summary))
+                    ->prefix_command()
+              : app.get_subcommand(std::string(entry.name));
       command->group(std::string(group.title));
     }
   app.formatter_fn([](const CLI::App *app, std::string, CLI::AppFormatMode) {

@@ -17,12 +17,6 @@ using namespace mlir::binade;
 using ::binade::Plan;
 using ::binade::Result;
 
-static DialectRegistry makeRegistry() {
-  DialectRegistry registry;
-  registerAllDialects(registry);
-  return registry;
-}
-
 Planner::Planner(std::string path, ImportOptions import, CompileOptions options)
     : path(std::move(path)), import(std::move(import)),
       options(std::move(options)),

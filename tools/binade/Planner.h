@@ -32,18 +32,19 @@ public:
           mlir::binade::CompileOptions options);
 
   /// Returns the sizes of the unchanged model.
-  binade::Result<Sizes> getSizes();
+  ::binade::Result<Sizes> getSizes();
 
   /// Plans a step. Returns errors of the phases, such as for sizes that the
   /// model does not allow.
-  binade::Result<binade::Plan> plan(const Variant &variant, const Sizes &sizes);
+  ::binade::Result<::binade::Plan> plan(const Variant &variant,
+                                        const Sizes &sizes);
 
 private:
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parse();
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> load(Sizes &sizes);
   mlir::FailureOr<mlir::ModuleOp> getStep(const Sizes &sizes);
-  mlir::FailureOr<binade::Plan> plan(mlir::ModuleOp step,
-                                     const Variant &variant);
+  mlir::FailureOr<::binade::Plan> plan(mlir::ModuleOp step,
+                                       const Variant &variant);
 
   std::string path;
   mlir::binade::ImportOptions import;
@@ -68,7 +69,7 @@ struct Largest {
 /// of rows has many divisors. So the search also tries multiples of powers of
 /// two beyond the first n that does not fit.
 Largest findLargest(
-    const std::function<binade::Result<std::uint64_t>(std::int64_t)> &measure,
+    const std::function<::binade::Result<std::uint64_t>(std::int64_t)> &measure,
     std::uint64_t budget, Largest given, std::int64_t most, bool isUneven);
 
 #endif // BINADE_TOOLS_BINADE_PLANNER_H

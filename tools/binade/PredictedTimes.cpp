@@ -8,7 +8,7 @@
 #include <utility>
 
 using namespace mlir::binade;
-using namespace binade::plan;
+using namespace ::binade::plan;
 using ::binade::DType;
 using ::binade::RecordCost;
 

@@ -11,13 +11,13 @@
 /// and its multiply-adds at the rate of matmuls. On a GPU with measured matmuls
 /// these are predicted by their shapes. A loop takes what its iterations take.
 std::vector<double>
-predictSeconds(const std::vector<binade::plan::Record> &records,
-               const binade::Plan &plan,
+predictSeconds(const std::vector<::binade::plan::Record> &records,
+               const ::binade::Plan &plan,
                const mlir::binade::TargetCosts &costs);
 
 /// Returns the seconds of a step that its ranks share if they shard the
 /// optimizer states: the update of parameters, without the start of kernels.
-double predictShardedSeconds(const binade::Plan &plan,
+double predictShardedSeconds(const ::binade::Plan &plan,
                              const mlir::binade::TargetCosts &costs);
 
 #endif // BINADE_TOOLS_BINADE_PREDICTEDTIMES_H

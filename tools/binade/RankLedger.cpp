@@ -5,7 +5,7 @@
 #include "binade/Plan/ShardStates.h"
 #include "llvm/Support/MathExtras.h"
 
-using namespace binade::plan;
+using namespace ::binade::plan;
 using ::binade::Plan;
 
 llvm::StringRef getName(Sharding sharding) {

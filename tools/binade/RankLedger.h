@@ -32,7 +32,7 @@ struct RankSettings {
 /// The memory of the rank that has the most.
 struct RankLedger {
   /// The plan's, but with the shards of this rank under `state`.
-  std::map<binade::plan::Category, std::uint64_t> ledger;
+  std::map<::binade::plan::Category, std::uint64_t> ledger;
   /// What is sent and received and cannot be so in place.
   std::uint64_t exchange = 0;
   std::uint64_t gather = 0; ///< For parameters that other ranks have updated.
@@ -44,7 +44,7 @@ struct RankLedger {
 ///
 /// With Zero1, ranks have blocks of elements (see binade::shardStates), and
 /// updated parameters are gathered piece by piece.
-RankLedger countRank(const binade::Plan &plan, const RankSettings &settings);
+RankLedger countRank(const ::binade::Plan &plan, const RankSettings &settings);
 
 /// Returns the bytes by category, with "exchange" and "gather".
 llvm::json::Object toJson(const RankLedger &rank);

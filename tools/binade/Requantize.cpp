@@ -29,12 +29,6 @@ public:
   Result<void> run();
 
 private:
-  static DialectRegistry makeRegistry() {
-    DialectRegistry registry;
-    registerAllDialects(registry);
-    return registry;
-  }
-
   QuantizedAttr parse(const std::string &format);
   LogicalResult build();
   SmallVector<RankedTensorType> getParts(const Requantization &state,

@@ -6,6 +6,6 @@
 #include "binade/Runtime/ConvertCheckpoint.h"
 
 /// Compiles and runs a program of `dequantize` and `quantize` ops.
-binade::Result<void> requantize(std::span<binade::Requantization> states);
+::binade::Result<void> requantize(std::span<::binade::Requantization> states);
 
 #endif // BINADE_TOOLS_BINADE_REQUANTIZE_H

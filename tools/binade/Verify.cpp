@@ -195,9 +195,7 @@ Result<int> VerifyCommand::verify(mlir::MLIRContext &context) {
 }
 
 int VerifyCommand::run() {
-  mlir::DialectRegistry registry;
-  registerAllDialects(registry);
-  mlir::MLIRContext context(registry);
+  mlir::MLIRContext context(mlir::binade::makeRegistry());
   Diagnostics diagnostics(context, ::binade::printable(bundle), form);
   if (Result<void> legal = complete(); !legal)
     return diagnostics.fail(legal.error());

@@ -105,6 +105,7 @@ void registerPipelines();
 
 /// Register the dialects and the passes of all phases.
 void registerAllDialects(DialectRegistry &registry);
+DialectRegistry makeRegistry(); ///< Has the dialects.
 void registerAllPasses();
 
 /// Called after each phase, with the time that it took in seconds.
