@@ -2,8 +2,8 @@
 
 #include "Failure.h"
 #include "Modules.h"
-#include "binade/Plan/ShardStates.h"
 #include "binade/Plan/PlanJson.h"
+#include "binade/Plan/ShardStates.h"
 #include "binade/Runtime/Evaluation.h"
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>

@@ -327,9 +327,10 @@ int EvaluateCommand::evaluateBundle() {
 int EvaluateCommand::execute() {
   std::error_code failure;
   if (!fs::exists(run, failure))
-    return fail(Error{printable(run),
-                      "does not exist; expected the directory of a run, or a bundle "
-                      "that 'binade compile' wrote"});
+    return fail(
+        Error{printable(run),
+              "does not exist; expected the directory of a run, or a bundle "
+              "that 'binade compile' wrote"});
   if (Result<void> done = data.complete(); !done)
     return fail(done.error());
   return fs::is_directory(run) ? evaluateRun() : evaluateBundle();

@@ -294,7 +294,8 @@ void addInspect(CLI::App &app, Run &run) {
           "What to count: plan: the memory of the whole step; saved: the "
           "values saved for the backward pass, one by one; paper: what each "
           "operator would save for its own backward pass, as papers count; "
-          "ranks: the memory of one of --ranks ranks that execute the step together")
+          "ranks: the memory of one of --ranks ranks that execute the step "
+          "together")
       ->check(::binade::oneOf({"plan", "saved", "paper", "ranks"}))
       ->capture_default_str();
   command
