@@ -209,8 +209,9 @@ static SmallVector<float> listMagnitudes(FloatType type) {
 }
 
 /// Encodes in a format of less than 8 bits, for which no ONNX type is used: a
-/// code is the index of the magnitude, plus a sign bit.
-std::string Codes::encodeSmall(const std::string &y) {
+/// code is the index of the magnitude, plus a sign bit: that of `exact`, which
+/// `y` has lost if it is a negative number rounded to 0.
+std::string Codes::encodeSmall(const std::string &y, const std::string &exact) {
   SmallVector<float> numbers = listMagnitudes(format.getFormat());
   SmallVector<float> thresholds = {0.0f};
   for (size_t code = 1; code < numbers.size(); ++code) {
@@ -219,7 +220,7 @@ std::string Codes::encodeSmall(const std::string &y) {
                                        : std::nextafter(middle, INFINITY));
   }
   std::string index = search(w.add("Abs", {y}), thresholds);
-  std::string isNegative = w.isNegative(y, w.b.getF32Type());
+  std::string isNegative = w.isNegative(exact, w.b.getF32Type());
   std::string signBit = w.addInt(static_cast<int64_t>(numbers.size()));
   std::string negative = w.add("Add", {index, signBit});
   std::string code = w.add("Where", {isNegative, negative, index});
@@ -238,10 +239,11 @@ std::string Codes::encode(const std::string &given, const Factors &factors,
   FloatType type = format.getFormat();
   if (!type)
     return encodeInBook(y, chance);
+  std::string exact = y;
   if (format.getStochastic())
     y = roundTo(w, y, type, chance);
   if (type.getWidth() < 8)
-    return encodeSmall(y);
+    return encodeSmall(y, exact);
   y = restore(y);
   if (saturate && type.getWidth() > 8) {
     double largest = format.getLargest();

@@ -65,7 +65,7 @@ private:
 
   std::string search(const std::string &x, ArrayRef<float> thresholds);
   std::string encodeInBook(const std::string &y, const std::string &random);
-  std::string encodeSmall(const std::string &y);
+  std::string encodeSmall(const std::string &y, const std::string &exact);
   std::string pack(const std::string &codes);
   std::string unpack(const std::string &codes);
   std::string decode(const std::string &codes);

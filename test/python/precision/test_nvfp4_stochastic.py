@@ -56,13 +56,11 @@ def draw(x):
 SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
 
 
-@backends
-@rules
-def test_random_tensors(rule, backend):
-    """Of all magnitudes, with blocks of zeros, subnormals, infinities and NaN."""
+def check_random_tensors(rule, backend, count):
     random = np.random.default_rng(11)
     tensors = [
-        published.draw(random, SHAPES[random.integers(len(SHAPES))]) for _ in range(250)
+        published.draw(random, SHAPES[random.integers(len(SHAPES))])
+        for _ in range(count)
     ]
     for x, (codes, scales, tensor) in zip(tensors, quantize(tensors, rule, backend)):
         expected = published.quantize(x, random=draw(x), peak=PEAKS[rule])
@@ -70,6 +68,20 @@ def test_random_tensors(rule, backend):
         np.testing.assert_array_equal(tensor, expected[2])
         if not np.isnan(tensor):
             np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
+
+
+@backends
+@rules
+def test_random_tensors(rule, backend):
+    """Of all magnitudes, with blocks of zeros, subnormals, infinities and NaN."""
+    check_random_tensors(rule, backend, 250)
+
+
+@pytest.mark.parametrize("backend", ["onnx", "onnx-optimized"])
+@rules
+def test_random_tensors_in_onnx(rule, backend):
+    """The code of a negative number that is rounded to 0 has its sign."""
+    check_random_tensors(rule, backend, 24)
 
 
 COUNTS = 4 ** np.arange(6)
