@@ -193,7 +193,7 @@ GRAPHS = {
         RELU,
         ["--loss-output", "y"],
         "m.onnx: error: --loss-output 'y' has to have one floating-point element, but "
-        "its type is 'tensor<2x3xf32>'",
+        "it is f32 [2, 3]",
     ),
     "loss_output_of_no_name": (
         RELU,
