@@ -1,5 +1,4 @@
-//===- DescribeTensor.h - Types in messages -----------------------*- C++
-//-*-===//
+//===- DescribeTensor.h - Types in messages ---------------------*- C++ -*-===//
 
 #ifndef BINADE_IR_DESCRIBETENSOR_H
 #define BINADE_IR_DESCRIBETENSOR_H

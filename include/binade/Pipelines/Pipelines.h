@@ -105,8 +105,10 @@ void registerPipelines();
 
 /// Register the dialects and the passes of all phases.
 void registerAllDialects(DialectRegistry &registry);
-DialectRegistry makeRegistry(); ///< Has the dialects.
 void registerAllPasses();
+
+/// Returns a registry with the dialects of all phases.
+DialectRegistry makeRegistry();
 
 /// Called after each phase, with the time that it took in seconds.
 using PhaseListener = std::function<void(CompilerPhase, double seconds)>;
