@@ -22,10 +22,10 @@ static Buffer readBuffer(Fields fields) {
   buffer.category =
       fields.named<Category>("category", parseCategory, "category");
   buffer.slot = fields.size("slot", 0);
-  if (const json *value = fields.find("part")) {
-    Fields part = fields.inner(*value, "part");
-    buffer.part = {part.integers("shape"), part.integer("first")};
-    part.finish();
+  if (const json *value = fields.find("shard")) {
+    Fields shard = fields.inner(*value, "shard");
+    buffer.shard = {shard.integers("shape"), shard.integer("first")};
+    shard.finish();
   }
   fields.finish();
   return buffer;

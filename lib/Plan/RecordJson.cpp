@@ -375,8 +375,8 @@ static json write(const Exchange &exchange) {
     object["format"] = name(exchange.format);
     object["tensors"] = write(exchange.tensors);
     object["elements"] = exchange.elements;
-    if (!exchange.cuts.empty())
-      object["cuts"] = exchange.cuts;
+    if (!exchange.rankOffsets.empty())
+      object["rank_offsets"] = exchange.rankOffsets;
   }
   writeOptional(object, "sums", exchange.sums);
   writeOptional(object, "counter", exchange.counter);
@@ -409,7 +409,7 @@ static void read(Fields &fields, Exchange &exchange) {
         fields.named<Exchange::Format>("format", parseExchangeFormat, "format");
     exchange.tensors = readViews(fields, "tensors");
     exchange.elements = fields.integers("elements");
-    exchange.cuts = fields.integers("cuts");
+    exchange.rankOffsets = fields.integers("rank_offsets");
   }
   exchange.sums = readOptionalView(fields, "sums");
   exchange.counter = readOptionalView(fields, "counter");

@@ -62,7 +62,7 @@ private:
   BuffersByPlace parameters;                     ///< Of the updates.
   std::map<std::uint32_t, std::size_t> updateOf; ///< By parameter.
   ElementSharding sharding;
-  std::vector<std::int64_t> cuts; ///< Where ranks begin; then the total.
+  std::vector<std::int64_t> rankOffsets; ///< Where ranks begin; then the total.
 };
 } // namespace
 
@@ -74,7 +74,7 @@ StateSharder::StateSharder(Plan &plan, StateShard shard, ShardedUpdates found)
     updateOf[updates[index].parameter] = index;
   }
   for (std::int64_t rank = 0; rank <= shard.size; ++rank)
-    cuts.push_back(sharding.findShardStart(rank, shard.size));
+    rankOffsets.push_back(sharding.findShardStart(rank, shard.size));
 }
 
 /// Returns the shard of a segment that updates a sharded parameter.
@@ -100,7 +100,7 @@ StateSharder::Shard StateSharder::getShard(std::size_t update) const {
     return std::clamp<std::int64_t>(position - sharding.getStart(update), 0,
                                     updates[update].elements);
   };
-  return {clip(cuts[shard.rank]), clip(cuts[shard.rank + 1])};
+  return {clip(rankOffsets[shard.rank]), clip(rankOffsets[shard.rank + 1])};
 }
 
 void StateSharder::shardLaunch(Launch &launch) const {
@@ -134,7 +134,7 @@ Exchange StateSharder::makeGather(const std::vector<Record> &records) const {
     gather.tensors.push_back({update.parameter, 0, {}, {}});
     gather.elements.push_back(update.elements);
   }
-  gather.cuts = cuts;
+  gather.rankOffsets = rankOffsets;
   return gather;
 }
 
@@ -173,7 +173,7 @@ void StateSharder::shardRecords(std::vector<Record> &records) const {
   records = std::move(sharded);
 }
 
-/// Shrinks the states to the rank's part, and moves other buffers closer
+/// Shrinks the states to the rank's shard, and moves other buffers closer
 /// together.
 void StateSharder::shardBuffers() {
   std::map<std::uint64_t, std::pair<ValueRange, std::vector<std::int64_t>>>
@@ -199,7 +199,7 @@ void StateSharder::shardBuffers() {
     auto part = parts.find(buffer.offset);
     if (buffer.bytes && part != parts.end()) {
       const auto &[own, shape] = part->second;
-      buffer.part = {shape, own.begin};
+      buffer.shard = {shape, own.begin};
       buffer.shape = {own.size()};
       buffer.bytes =
           static_cast<std::uint64_t>(own.size()) * byteSize(buffer.dtype);
@@ -239,13 +239,13 @@ StateBytes binade::countStateBytes(const Plan &plan) {
       continue;
     const Buffer &buffer = plan.buffers[port.buffer];
     bytes.own += buffer.bytes;
-    if (!buffer.part) {
+    if (!buffer.shard) {
       bytes.whole += buffer.bytes;
       bytes.repeated += buffer.bytes;
       continue;
     }
     bytes.whole += static_cast<std::uint64_t>(
-                       plan::countElements(buffer.part->shape).value_or(0)) *
+                       plan::countElements(buffer.shard->shape).value_or(0)) *
                    byteSize(buffer.dtype);
   }
   return bytes;

@@ -35,15 +35,15 @@ std::string plan::findShapeFault(const Exchange &exchange) {
       (exchange.action == Exchange::Add && !exchange.sums))
     return "an exchange whose operands do not fit the action " +
            quote(name(exchange.action));
-  const std::vector<std::int64_t> &cuts = exchange.cuts;
-  if (isGather(exchange) != !cuts.empty() ||
+  const std::vector<std::int64_t> &offsets = exchange.rankOffsets;
+  if (isGather(exchange) != !offsets.empty() ||
       (isGather(exchange) && exchange.action != Exchange::Start))
-    return "an exchange with " + std::to_string(cuts.size()) +
-           " cuts, expected them at the start of a gather only";
-  if (!cuts.empty() && (cuts.front() != 0 || cuts.back() != total ||
-                        !std::ranges::is_sorted(cuts)))
+    return "an exchange with " + std::to_string(offsets.size()) +
+           " rank offsets, expected them at the start of a gather only";
+  if (!offsets.empty() && (offsets.front() != 0 || offsets.back() != total ||
+                           !std::ranges::is_sorted(offsets)))
     return "a gather of " + std::to_string(total) +
-           " elements whose cuts do not ascend from 0 to that";
+           " elements whose rank offsets do not ascend from 0 to that";
   return "";
 }
 
@@ -75,10 +75,10 @@ std::string plan::findMemoryFault(const Plan &plan, const Exchange &exchange) {
   };
   if (isGather(exchange)) {
     std::size_t ranks = plan.shard ? plan.shard->size : 1;
-    return exchange.cuts.size() == ranks + 1
+    return exchange.rankOffsets.size() == ranks + 1
                ? ""
-               : "a gather has " + std::to_string(exchange.cuts.size()) +
-                     " cuts, expected " + std::to_string(ranks + 1) +
+               : "a gather has " + std::to_string(exchange.rankOffsets.size()) +
+                     " rank offsets, expected " + std::to_string(ranks + 1) +
                      " in a plan for a group of " + std::to_string(ranks);
   }
   for (const View &tensor : exchange.tensors)

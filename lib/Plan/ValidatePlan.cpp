@@ -30,8 +30,8 @@ private:
   Result<void> checkLedger();
   Result<void> checkDeviceKernels();
   Result<void> checkBuffer(const Buffer &buffer);
-  /// Checks the part of a tensor that a buffer of `elements` has.
-  Result<void> checkPart(const Buffer &buffer, std::int64_t elements);
+  /// Checks the shard of a tensor that a buffer of `elements` has.
+  Result<void> checkShard(const Buffer &buffer, std::int64_t elements);
   Result<void> checkPort(const Port &port);
   Result<void> checkInit(const Port &port, const Buffer &buffer);
   Result<void> checkCompanion(const CompanionInit &companionInit,
@@ -185,18 +185,19 @@ Result<void> Validator::checkBuffer(const Buffer &buffer) {
   if (buffer.slot != 0 && (buffer.slot < buffer.bytes || buffer.slot % size))
     return fail("a slot of " + std::to_string(buffer.slot) + " bytes for " +
                 std::to_string(buffer.bytes));
-  return buffer.part ? checkPart(buffer, *elements) : Result<void>();
+  return buffer.shard ? checkShard(buffer, *elements) : Result<void>();
 }
 
-Result<void> Validator::checkPart(const Buffer &buffer, std::int64_t elements) {
-  std::optional<std::int64_t> whole = countElements(buffer.part->shape);
-  std::int64_t first = buffer.part->first;
+Result<void> Validator::checkShard(const Buffer &buffer,
+                                   std::int64_t elements) {
+  std::optional<std::int64_t> whole = countElements(buffer.shard->shape);
+  std::int64_t first = buffer.shard->first;
   if (!whole || first < 0 || first > *whole || elements > *whole - first)
-    return fail("a part has " + std::to_string(elements) +
+    return fail("a shard has " + std::to_string(elements) +
                 " elements from element " + std::to_string(first) +
                 " on, which its tensor does not have");
   if (buffer.shape.size() != 1 || !plan.shard)
-    return fail("a part of a tensor needs a shape of one axis, and a plan for "
+    return fail("a shard of a tensor needs a shape of one axis, and a plan for "
                 "one rank of a group");
   return {};
 }
@@ -310,7 +311,7 @@ Result<void> Validator::checkCompanion(const CompanionInit &companionInit,
   if ((parameter.dtype != DType::BF16 &&
        (isSplit || parameter.dtype != DType::F16)) ||
       buffer.dtype != expected ||
-      (buffer.part ? buffer.part->shape : buffer.shape) != parameter.shape)
+      (buffer.shard ? buffer.shard->shape : buffer.shape) != parameter.shape)
     return fail("does not have the shape or type for parameter " +
                 quote(companionInit.parameter));
   return {};

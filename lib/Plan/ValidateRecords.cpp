@@ -476,9 +476,9 @@ Result<void> RecordValidator::checkView(const View &view, std::string_view what,
   if (!last)
     return fail(std::string(what) + " has a negative or overflowing offset, "
                                     "stride or step, or more steps than loops");
-  if (buffer.part && !sizes.empty())
+  if (buffer.shard && !sizes.empty())
     return fail(std::string(what) + " is in buffer " + quote(buffer.name) +
-                ", a part of a tensor, which only launches access");
+                ", a shard of a tensor, which only launches access");
   // The address of an empty buffer may be used, but not its elements.
   if (*last >= elements && !(sizes.empty() && *last == 0))
     return fail(std::string(what) + " reaches element " +

@@ -22,9 +22,9 @@ static json write(const Buffer &buffer) {
                  {"shape", buffer.shape}, {"category", name(buffer.category)}};
   if (buffer.slot != 0)
     object["slot"] = buffer.slot;
-  if (buffer.part)
-    object["part"] = {{"shape", buffer.part->shape},
-                      {"first", buffer.part->first}};
+  if (buffer.shard)
+    object["shard"] = {{"shape", buffer.shard->shape},
+                       {"first", buffer.shard->first}};
   return object;
 }
 

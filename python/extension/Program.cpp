@@ -101,8 +101,8 @@ listShards(const Program &program) {
       parts;
   const Plan &plan = program.getPlan();
   for (const plan::Port &port : plan.ports)
-    if (const auto &part = plan.buffers[port.buffer].part)
-      parts.emplace_back(port.name, part->shape, part->first);
+    if (const auto &shard = plan.buffers[port.buffer].shard)
+      parts.emplace_back(port.name, shard->shape, shard->first);
   return parts;
 }
 

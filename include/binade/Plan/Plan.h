@@ -97,26 +97,27 @@ struct Buffer {
   /// at least `bytes`; 0 if all slots share the buffer.
   std::uint64_t slot = 0;
   /// Consecutive elements of a tensor of this shape.
-  struct Part {
+  struct Shard {
     std::vector<std::int64_t> shape;
     std::int64_t first = 0; ///< The index of the first one in the tensor.
   };
-  /// Set if the buffer, which then has one axis, contains only a part of a
+  /// Set if the buffer, which then has one axis, contains only a shard of a
   /// tensor. Its views have the offsets of the whole tensor.
-  std::optional<Part> part = {};
+  std::optional<Shard> shard = {};
 
-  /// Returns the shape of the tensor that the buffer has, or has a part of.
+  /// Returns the shape of the tensor that the buffer has, or has a shard of.
   const std::vector<std::int64_t> &getWholeShape() const {
-    return part ? part->shape : shape;
+    return shard ? shard->shape : shape;
   }
   /// Returns the bytes from the start of that tensor to the buffer.
-  std::uint64_t getPartOffset() const {
-    return part ? static_cast<std::uint64_t>(part->first) * byteSize(dtype) : 0;
+  std::uint64_t getShardOffset() const {
+    return shard ? static_cast<std::uint64_t>(shard->first) * byteSize(dtype)
+                 : 0;
   }
   /// Returns the bytes from the start of the arena to a view in the first
-  /// iteration. The start of a view of a part may be outside of the buffer.
+  /// iteration. The start of a view of a shard may be outside of the buffer.
   std::int64_t locate(std::int64_t viewOffset) const {
-    auto first = static_cast<std::uint64_t>(part ? part->first : 0);
+    auto first = static_cast<std::uint64_t>(shard ? shard->first : 0);
     auto element = static_cast<std::uint64_t>(viewOffset) - first;
     return static_cast<std::int64_t>(offset + element * byteSize(dtype));
   }
@@ -502,9 +503,10 @@ struct Exchange {
   /// of a sum follow each other as in ExchangeLayout, except for Add.
   std::vector<View> tensors;
   std::vector<std::int64_t> elements;
-  /// Of Gather: rank r has updated elements [cuts[r], cuts[r + 1]) of all
+  /// Of Gather: rank r has updated elements [rankOffsets[r],
+  /// rankOffsets[r + 1]) of all
   /// tensors, one after the other.
-  std::vector<std::int64_t> cuts = {};
+  std::vector<std::int64_t> rankOffsets = {};
   /// Of Exact: the I32 fixed-point sums (see ExchangeLayout::getSumSize).
   std::optional<View> sums;
   /// Of Join: the state of the generator, whose step advances to that of the
@@ -642,7 +644,7 @@ struct Plan {
   std::vector<plan::Record> observation;
   /// The alarm rules of a run, unless its user selects others.
   AlarmSettings alarms;
-  /// Set by `shardStates`: the rank whose part of the states the plan has.
+  /// Set by `shardStates`: the rank whose shard of the states the plan has.
   std::optional<plan::StateShard> shard = {};
 
   /// Returns the four record lists in the order of `RecordList`.

@@ -37,14 +37,14 @@ int binade_program_set_exchange(binade_program *program, uint32_t rank,
 }
 
 int binade_program_shard_states(const binade_program *program, uint32_t rank,
-                                uint32_t size, binade_program **part) {
+                                uint32_t size, binade_program **own) {
   return guard([&] {
-    if (!program || !part)
+    if (!program || !own)
       return usage("null pointer");
     Result<Program> sharded = program->program.shardStates({rank, size});
     if (!sharded)
       return fail(sharded.error());
-    *part = new binade_program{*std::move(sharded), program->file};
+    *own = new binade_program{*std::move(sharded), program->file};
     return +ExitCode::Ok;
   });
 }
@@ -58,7 +58,7 @@ int binade_program_tensor_shard(const binade_program *program, size_t index,
       return usage("no tensor " + std::to_string(index) + " of " +
                    std::to_string(plan.ports.size()) + ", or a null pointer");
     const plan::Buffer &buffer = plan.buffers[plan.ports[index].buffer];
-    *first = buffer.part ? buffer.part->first : 0;
+    *first = buffer.shard ? buffer.shard->first : 0;
     *axes = static_cast<std::int64_t>(buffer.getWholeShape().size());
     *shape = buffer.getWholeShape().data();
     return +ExitCode::Ok;

@@ -44,7 +44,7 @@ private:
 } // namespace
 
 GatherBucket::GatherBucket(const plan::Exchange &record, const Memory &memory) {
-  for (std::size_t rank = 0; rank + 1 < record.cuts.size(); ++rank) {
+  for (std::size_t rank = 0; rank + 1 < record.rankOffsets.size(); ++rank) {
     std::vector<Piece> &part = parts.emplace_back();
     std::uint64_t total = 0;
     std::int64_t start = 0;
@@ -54,8 +54,8 @@ GatherBucket::GatherBucket(const plan::Exchange &record, const Memory &memory) {
         return static_cast<std::size_t>(
             std::clamp<std::int64_t>(position - start, 0, size));
       };
-      std::size_t begin = clip(record.cuts[rank]),
-                  end = clip(record.cuts[rank + 1]),
+      std::size_t begin = clip(record.rankOffsets[rank]),
+                  end = clip(record.rankOffsets[rank + 1]),
                   bytes = byteSize(memory.typeOf(record.tensors[index]));
       start += size;
       if (begin == end)

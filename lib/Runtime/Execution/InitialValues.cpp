@@ -244,9 +244,9 @@ std::span<const float>
 Program::Implementation::takePart(std::span<const float> values,
                                   const Port &port) const {
   const Buffer &buffer = plan.buffers[port.buffer];
-  if (!buffer.part)
+  if (!buffer.shard)
     return values;
-  return values.subspan(static_cast<std::size_t>(buffer.part->first),
+  return values.subspan(static_cast<std::size_t>(buffer.shard->first),
                         buffer.bytes / byteSize(buffer.dtype));
 }
 

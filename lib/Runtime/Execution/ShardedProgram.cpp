@@ -27,7 +27,7 @@ void Program::Implementation::copyFrom(const Implementation &whole) {
       continue;
     std::span<std::byte> to = tensorOf(port).bytes,
                          from = whole.tensorOf(whole.plan.ports[index]).bytes;
-    from = from.subspan(plan.buffers[port.buffer].getPartOffset(), to.size());
+    from = from.subspan(plan.buffers[port.buffer].getShardOffset(), to.size());
     // Memory that was never written takes no physical memory.
     if (!std::ranges::equal(from, to))
       std::ranges::copy(from, to.begin());

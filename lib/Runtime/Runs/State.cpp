@@ -117,7 +117,7 @@ Result<Restored> Program::restore(const Safetensors &file,
     }
     const Buffer &buffer = getPlan().buffers[port.buffer];
     Match match{&port, implementation->tensorOf(port), info,
-                buffer.getWholeShape(), buffer.getPartOffset()};
+                buffer.getWholeShape(), buffer.getShardOffset()};
     match.hasEqualFormat =
         getFormat(*given, info->name) == getFormat(wanted, info->name);
     (match.fits() ? matches : mismatches).push_back(match);
@@ -204,7 +204,7 @@ Result<void> Program::save(const std::string &path,
     if (!isTrainingState(port.role))
       continue;
     const Buffer &buffer = plan.buffers[port.buffer];
-    if (buffer.part && !readWhole)
+    if (buffer.shard && !readWhole)
       return Error{"binade",
                    "the program has only a shard of state " + quote(port.name) +
                        "; the ranks of its group save it together",
@@ -221,7 +221,7 @@ Result<void> Program::save(const std::string &path,
     Tensor tensor = implementation->tensorOf(*ports[index],
                                              /*isReadOnly=*/true);
     std::vector<std::byte> whole;
-    if (plan.buffers[ports[index]->buffer].part) {
+    if (plan.buffers[ports[index]->buffer].shard) {
       Result<std::vector<std::byte>> read = readWhole(tensor);
       if (!read)
         return read.takeError();

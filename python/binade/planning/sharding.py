@@ -10,7 +10,7 @@ import numpy as np
 from binade.planning.step import ShardedParameter
 
 
-def find_cuts(sharded: Sequence[ShardedParameter], ranks: int) -> np.ndarray:
+def find_rank_offsets(sharded: Sequence[ShardedParameter], ranks: int) -> np.ndarray:
     """Returns where the shard of each rank begins among the elements of all sharded parameters,
     and their number: the nearest block (binade::ElementSharding)."""
     if not sharded:
@@ -25,9 +25,9 @@ def find_cuts(sharded: Sequence[ShardedParameter], ranks: int) -> np.ndarray:
     offset = offset.astype(np.int64)
     below = offset // blocks[index] * blocks[index]
     above = np.minimum(below + blocks[index], sizes[index])
-    cuts = starts[index] + np.where(offset - below <= above - offset, below, above)
-    cuts[-1] = starts[-1]
-    return cuts
+    offsets = starts[index] + np.where(offset - below <= above - offset, below, above)
+    offsets[-1] = starts[-1]
+    return offsets
 
 
 def _sum_before(values: np.ndarray) -> np.ndarray:
@@ -37,6 +37,6 @@ def _sum_before(values: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=64)
 def get_unevenness(sharded: tuple[ShardedParameter, ...], ranks: int) -> float:
     """Returns the elements of the largest shard over the mean."""
-    cuts = find_cuts(sharded, ranks)
-    total = int(cuts[-1])
-    return int(np.diff(cuts).max()) * ranks / total if total else 1.0
+    offsets = find_rank_offsets(sharded, ranks)
+    total = int(offsets[-1])
+    return int(np.diff(offsets).max()) * ranks / total if total else 1.0

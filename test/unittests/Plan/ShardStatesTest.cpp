@@ -85,9 +85,9 @@ static Plan divide(const Plan &plan, std::uint32_t rank, std::uint32_t size) {
   return divided;
 }
 
-static std::string partOf(const Plan &plan, std::uint32_t buffer) {
+static std::string shardOf(const Plan &plan, std::uint32_t buffer) {
   const Buffer &found = plan.buffers[buffer];
-  std::int64_t first = found.part ? found.part->first : -1;
+  std::int64_t first = found.shard ? found.shard->first : -1;
   return std::to_string(first) + " + " + std::to_string(found.shape.front());
 }
 
@@ -100,23 +100,23 @@ TEST(ShardStates, RanksHaveWholeBlocks) {
   // 132 bytes of states, 6 per element of w: the second rank would begin at
   // element 11, and 8 is the nearest block.
   Plan first = divide(updatingPlan(), 0, 2);
-  EXPECT_EQ(partOf(first, MW), "0 + 8");
-  EXPECT_EQ(partOf(first, Codes), "0 + 8");
-  EXPECT_EQ(partOf(first, Scales), "0 + 2");
-  EXPECT_EQ(partOf(first, MB), "0 + 0");
+  EXPECT_EQ(shardOf(first, MW), "0 + 8");
+  EXPECT_EQ(shardOf(first, Codes), "0 + 8");
+  EXPECT_EQ(shardOf(first, Scales), "0 + 2");
+  EXPECT_EQ(shardOf(first, MB), "0 + 0");
   ASSERT_EQ(launchOf(first, Update).segments.size(), 1u);
   EXPECT_EQ(launchOf(first, Update).segments[0].first, 0);
   EXPECT_EQ(launchOf(first, Update).segments[0].extent, 8);
 
   Plan second = divide(updatingPlan(), 1, 2);
-  EXPECT_EQ(partOf(second, MW), "8 + 12");
-  EXPECT_EQ(partOf(second, Codes), "8 + 12");
-  EXPECT_EQ(partOf(second, Scales), "2 + 3");
-  EXPECT_EQ(partOf(second, MB), "0 + 3");
+  EXPECT_EQ(shardOf(second, MW), "8 + 12");
+  EXPECT_EQ(shardOf(second, Codes), "8 + 12");
+  EXPECT_EQ(shardOf(second, Scales), "2 + 3");
+  EXPECT_EQ(shardOf(second, MB), "0 + 3");
   ASSERT_EQ(launchOf(second, Update).segments.size(), 2u);
   EXPECT_EQ(launchOf(second, Update).segments[0].first, 8);
   EXPECT_EQ(launchOf(second, Update).segments[0].extent, 20);
-  EXPECT_EQ(second.buffers[MW].part->shape, (std::vector<std::int64_t>{4, 5}));
+  EXPECT_EQ(second.buffers[MW].shard->shape, (std::vector<std::int64_t>{4, 5}));
 }
 
 TEST(ShardStates, RanksWithoutElementsLaunchNothing) {
@@ -161,7 +161,7 @@ TEST(ShardStates, ParametersAreGatheredBeforeTheyAreRead) {
   EXPECT_EQ(gather.operation, Exchange::Gather);
   EXPECT_EQ(gather.bucket, 1u);
   EXPECT_EQ(gather.elements, (std::vector<std::int64_t>{20, 3}));
-  EXPECT_EQ(gather.cuts, (std::vector<std::int64_t>{0, 8, 23}));
+  EXPECT_EQ(gather.rankOffsets, (std::vector<std::int64_t>{0, 8, 23}));
   auto &join = std::get<Exchange>(plan.records[Update + 2].body);
   EXPECT_EQ(join.action, Exchange::Join);
   EXPECT_EQ(join.bucket, 2u);
@@ -189,8 +189,8 @@ TEST(ShardStates, StatesThatOtherRecordsAccessStayWhole) {
       .segments[0]
       .operands.push_back({Scales, 0, {}, {}});
   Plan divided = divide(plan, 0, 2);
-  EXPECT_FALSE(divided.buffers[MW].part);
-  EXPECT_TRUE(divided.buffers[MB].part);
+  EXPECT_FALSE(divided.buffers[MW].shard);
+  EXPECT_TRUE(divided.buffers[MB].shard);
   EXPECT_EQ(countStateBytes(divided).repeated, 120u);
   EXPECT_EQ(launchOf(divided, Update).segments[0].extent, 20);
 }
@@ -203,14 +203,14 @@ TEST(ShardStates, StatesWhoseParameterIsReadTooEarlyStayWhole) {
   first.segments.erase(first.segments.begin());
   plan.records.push_back({"second update", second});
   Plan divided = divide(plan, 0, 2);
-  EXPECT_TRUE(divided.buffers[MW].part);
-  EXPECT_FALSE(divided.buffers[MB].part);
+  EXPECT_TRUE(divided.buffers[MW].shard);
+  EXPECT_FALSE(divided.buffers[MB].shard);
 }
 
 TEST(ShardStates, StatesWithStoredValuesStayWhole) {
   Plan plan = updatingPlan();
   plan.ports[2].init = BundleInit{"m"};
-  EXPECT_FALSE(divide(plan, 0, 2).buffers[MW].part);
+  EXPECT_FALSE(divide(plan, 0, 2).buffers[MW].shard);
 }
 
 TEST(ShardStates, StatesWithUnknownGroupsHaveOneRank) {
@@ -220,10 +220,10 @@ TEST(ShardStates, StatesWithUnknownGroupsHaveOneRank) {
   plan.ledger[Category::State] += 8;
   plan.ledger[Category::Unused] -= 8;
   Plan second = divide(plan, 1, 3), third = divide(plan, 2, 3);
-  EXPECT_EQ(partOf(second, MW), "0 + 20");
-  EXPECT_EQ(partOf(second, Scales), "0 + 7");
-  EXPECT_EQ(partOf(third, MW), "0 + 0");
-  EXPECT_EQ(partOf(third, MB), "0 + 3");
+  EXPECT_EQ(shardOf(second, MW), "0 + 20");
+  EXPECT_EQ(shardOf(second, Scales), "0 + 7");
+  EXPECT_EQ(shardOf(third, MW), "0 + 0");
+  EXPECT_EQ(shardOf(third, MB), "0 + 3");
 }
 
 TEST(ShardStates, IsWrittenAndRead) {
@@ -268,27 +268,29 @@ TEST(ShardStates, InvalidPartsAreRejected) {
   };
   EXPECT_EQ(rejection([](Plan &p) { p.shard->rank = 2; }), "rank 2 of 2");
   EXPECT_EQ(
-      rejection([](Plan &p) { p.buffers[MW].part->first = 9; }),
-      "a part has 12 elements from element 9 on, which its tensor does not "
+      rejection([](Plan &p) { p.buffers[MW].shard->first = 9; }),
+      "a shard has 12 elements from element 9 on, which its tensor does not "
       "have");
   EXPECT_EQ(
-      rejection([](Plan &p) { p.buffers[MW].part->first = -1; }),
-      "a part has 12 elements from element -1 on, which its tensor does not "
+      rejection([](Plan &p) { p.buffers[MW].shard->first = -1; }),
+      "a shard has 12 elements from element -1 on, which its tensor does not "
       "have");
   EXPECT_EQ(
       rejection([](Plan &p) { p.buffers[MW].shape = {3, 4}; }),
-      "a part of a tensor needs a shape of one axis, and a plan for one rank "
+      "a shard of a tensor needs a shape of one axis, and a plan for one rank "
       "of a group");
   EXPECT_EQ(rejection([&](Plan &p) { segment(p).first = 7; }),
             "a segment from item 7 on, expected a multiple of 8 below 20, and "
             "no finish");
-  EXPECT_EQ(rejection([&](Plan &p) { gather(p).cuts = {0, 9, 22}; }),
-            "a gather of 23 elements whose cuts do not ascend from 0 to that");
-  EXPECT_EQ(rejection([&](Plan &p) { gather(p).cuts = {0, 4, 8, 23}; }),
-            "a gather has 4 cuts, expected 3 in a plan for a group of 2");
+  EXPECT_EQ(rejection([&](Plan &p) { gather(p).rankOffsets = {0, 9, 22}; }),
+            "a gather of 23 elements whose rank offsets do not ascend from 0 "
+            "to that");
   EXPECT_EQ(
-      rejection([&](Plan &p) { gather(p).cuts.clear(); }),
-      "an exchange with 0 cuts, expected them at the start of a gather only");
+      rejection([&](Plan &p) { gather(p).rankOffsets = {0, 4, 8, 23}; }),
+      "a gather has 4 rank offsets, expected 3 in a plan for a group of 2");
+  EXPECT_EQ(rejection([&](Plan &p) { gather(p).rankOffsets.clear(); }),
+            "an exchange with 0 rank offsets, expected them at the start of a "
+            "gather only");
   EXPECT_EQ(rejection([](Plan &p) { p.records.erase(p.records.begin() + 4); }),
             "the step starts exchanges, but does not join them");
   EXPECT_EQ(rejection([](Plan &p) {
@@ -300,6 +302,6 @@ TEST(ShardStates, InvalidPartsAreRejected) {
         Copy copy{{MW, 8, {1}, {}}, {W, 0, {1}, {}}, {4}};
         p.records.push_back({"copy", copy});
       }),
-      "source is in buffer 'm/w', a part of a tensor, which only launches "
+      "source is in buffer 'm/w', a shard of a tensor, which only launches "
       "access");
 }
