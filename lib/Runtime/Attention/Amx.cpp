@@ -10,6 +10,7 @@ using namespace binade::attention;
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,"     \
                           "avx2,fma,f16c,amx-tile,amx-bf16"))),                \
     apply_to = function)
+#include "../Execution/AmxTiles.h"
 // clang-format off: later headers use earlier ones.
 #include "Vectors.h"
 #include "PairElements.h"
@@ -21,31 +22,10 @@ using namespace binade::attention;
 
 namespace {
 
-/// The operand of `ldtilecfg`.
-struct TileConfiguration {
-  std::uint8_t palette = 1, startRow = 0, reserved[14] = {};
-  std::uint16_t rowBytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
 struct AmxEngine : PairElements {
   static constexpr std::int64_t kMultiple = 32;
-  /// Rows of a tile; a row has 16 words.
-  static constexpr std::int64_t kTile = 16;
-
-  /// Configures all tiles of the thread with 16 rows of 64 bytes.
-  struct Scope {
-    Scope() {
-      TileConfiguration configuration;
-      for (int i = 0; i < 8; ++i) {
-        configuration.rowBytes[i] = 64;
-        configuration.rows[i] = kTile;
-      }
-      _tile_loadconfig(&configuration);
-    }
-    ~Scope() { _tile_release(); }
-    Scope(const Scope &) = delete;
-  };
+  static constexpr std::int64_t kTile = kAmxRows;
+  using Scope = AmxTiles;
 
   static void multiply(const Element *a, std::int64_t lda, const Element *b,
                        std::int64_t ldb, float *c, std::int64_t ldc,

@@ -34,7 +34,6 @@ createOwnConvolution(const plan::Convolution &convolution, const Memory &memory,
 /// Creates a matmul of f16 operands with AMX. It adds the same products in
 /// another order than the own kernels. Returns null if the CPU has no AMX or
 /// the sizes do not suit it.
-inline constexpr std::string_view kHalfMatmulName = "own amx";
 std::unique_ptr<Operation> createHalfMatmul(const plan::Matmul &matmul,
                                             const Memory &memory,
                                             unsigned threads);

@@ -86,9 +86,8 @@ public:
     fast->setScratch(scratch);
     general->setScratch(scratch);
   }
-  std::string getImplementation() const override {
-    return std::string(kHalfMatmulName);
-  }
+  std::string getImplementation() const override { return "own amx"; }
+  bool multipliesF16() const override { return true; }
 
 private:
   HalfOperand lhs, rhs;

@@ -18,37 +18,15 @@ using namespace binade::tile;
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,"     \
                           "avx2,fma,f16c,amx-tile,amx-bf16"))),                \
     apply_to = function)
+#include "../Execution/AmxTiles.h"
 #include "TileFormats.h"
 
 namespace {
 
-/// Rows of an AMX tile, and words of one of its rows.
-constexpr std::int64_t kSide = 16;
 /// Words of the contracted axis of which exchanged copies are kept. The left
 /// panel and its copy stay in the L1 cache.
 constexpr std::int64_t kPart = 128;
-constexpr std::int64_t kPitch = kPart + kSide;
-
-/// The operand of `ldtilecfg`.
-struct TileConfiguration {
-  std::uint8_t palette = 1, startRow = 0, reserved[14] = {};
-  std::uint16_t rowBytes[16] = {};
-  std::uint8_t rows[16] = {};
-};
-
-/// Configures all tiles of the thread with 16 rows of 64 bytes.
-struct Scope {
-  Scope() {
-    TileConfiguration configuration;
-    for (int i = 0; i < 8; ++i) {
-      configuration.rowBytes[i] = 64;
-      configuration.rows[i] = kSide;
-    }
-    _tile_loadconfig(&configuration);
-  }
-  ~Scope() { _tile_release(); }
-  Scope(const Scope &) = delete;
-};
+constexpr std::int64_t kPitch = kPart + kAmxRows;
 
 /// Packs floats, as biases are.
 void pack(const Source &source, std::int64_t width, float *to,
@@ -59,7 +37,7 @@ void pack(const Source &source, std::int64_t width, float *to,
 /// Replaces values of f16 by words of two bf16.
 void split(float *values, std::int64_t count) {
   const __m512i upperMask = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  for (std::int64_t i = 0; i < count; i += kSide) {
+  for (std::int64_t i = 0; i < count; i += kAmxRows) {
     __m512i bits = _mm512_loadu_si512(values + i);
     __m512i upper = _mm512_and_si512(bits, upperMask);
     __m512 lower =
@@ -102,7 +80,7 @@ struct LeftPart {
 
   void copy(const float *from, std::int64_t pitch, std::int64_t depth) {
     for (std::int64_t i = 0; i < panelRows; ++i)
-      for (std::int64_t l = 0; l < depth; l += kSide) {
+      for (std::int64_t l = 0; l < depth; l += kAmxRows) {
         __m512i x = _mm512_loadu_si512(from + i * pitch + l);
         _mm512_store_si512(words + i * kPitch + l, x);
         _mm512_store_si512(exchanged + i * kPitch + l, _mm512_rol_epi32(x, 16));
@@ -117,7 +95,7 @@ void multiplyPanels(const LeftPart &left, const float *right,
                     bool first) {
   std::int64_t sumBytes = sumsPitch * 4;
   constexpr std::int64_t leftBytes = kPitch * 4, rightBytes = panelColumns * 4;
-  float *below = sums + kSide * sumsPitch;
+  float *below = sums + kAmxRows * sumsPitch;
   if (first) {
     _tile_zero(0);
     _tile_zero(1);
@@ -125,35 +103,35 @@ void multiplyPanels(const LeftPart &left, const float *right,
     _tile_zero(3);
   } else {
     _tile_loadd(0, sums, sumBytes);
-    _tile_loadd(1, sums + kSide, sumBytes);
+    _tile_loadd(1, sums + kAmxRows, sumBytes);
     _tile_loadd(2, below, sumBytes);
-    _tile_loadd(3, below + kSide, sumBytes);
+    _tile_loadd(3, below + kAmxRows, sumBytes);
   }
-  for (std::int64_t l = 0; l < depth; l += kSide) {
+  for (std::int64_t l = 0; l < depth; l += kAmxRows) {
     _tile_loadd(6, right + l * panelColumns, rightBytes);
     _tile_loadd(4, left.words + l, leftBytes);
     _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, right + l * panelColumns + kSide, rightBytes);
+    _tile_loadd(7, right + l * panelColumns + kAmxRows, rightBytes);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, left.words + kSide * kPitch + l, leftBytes);
+    _tile_loadd(5, left.words + kAmxRows * kPitch + l, leftBytes);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
     _tile_loadd(4, left.exchanged + l, leftBytes);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, left.exchanged + kSide * kPitch + l, leftBytes);
+    _tile_loadd(5, left.exchanged + kAmxRows * kPitch + l, leftBytes);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
   _tile_stored(0, sums, sumBytes);
-  _tile_stored(1, sums + kSide, sumBytes);
+  _tile_stored(1, sums + kAmxRows, sumBytes);
   _tile_stored(2, below, sumBytes);
-  _tile_stored(3, below + kSide, sumBytes);
+  _tile_stored(3, below + kAmxRows, sumBytes);
 }
 
 void multiply(const PackedMatmul &p) {
   LeftPart left;
-  Scope scope;
+  AmxTiles scope;
   for (std::int64_t row = 0; row < p.rows; row += panelRows) {
     float *sums = p.sums + row * p.sumsPitch;
     for (std::int64_t l = 0; l < p.depth; l += kPart) {

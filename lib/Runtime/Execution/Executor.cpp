@@ -125,10 +125,11 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
   auto operation =
       createContraction(record, memory, threads, setup.contraction);
   if (!emulatesF16 && setup.notify && usesF16(record, memory) &&
-      operation->getImplementation() != kHalfMatmulName) {
+      !operation->multipliesF16()) {
     emulatesF16 = true;
-    setup.notify("remark: f16 matmuls and convolutions are computed in f32 and "
-                 "rounded once, because oneDNN has none for CPUs");
+    setup.notify("remark: some f16 matmuls or convolutions are computed in f32 "
+                 "and rounded once; only matmuls on processors with AMX have "
+                 "kernels for f16");
   }
   std::uint64_t needed = operation->getScratchBytes();
   if (needed == 0)

@@ -65,6 +65,9 @@ public:
   virtual void setScratch(std::byte *) {}
   /// Returns the name of the implementation for reports.
   virtual std::string getImplementation() const { return {}; }
+  /// Returns whether f16 operands are multiplied as such. If not, they are
+  /// converted to f32 first.
+  virtual bool multipliesF16() const { return false; }
 };
 
 /// The arena and the buffers that views refer to. `arena` may be null if

@@ -402,8 +402,9 @@ TEST(Matmul, ANoteAboutF16IsPrintedOnce) {
   ASSERT_TRUE(Program::load(std::move(bundle), "test", "", options));
   EXPECT_EQ(lines,
             std::vector<std::string>{
-                "remark: f16 matmuls and convolutions are computed in f32 and "
-                "rounded once, because oneDNN has none for CPUs"});
+                "remark: some f16 matmuls or convolutions are computed in f32 "
+                "and rounded once; only matmuls on processors with AMX have "
+                "kernels for f16"});
 }
 
 TEST(Matmul, ScratchMemoryIsReservedByThePlanOrAllocated) {
