@@ -24,7 +24,7 @@ public:
     /// Elements are divided or multiplied by it, by the scale rule.
     std::string factor;
     std::string power, centre;
-    std::string tensorScale; ///< Empty without a scale of the tensor.
+    std::string tensorScale = {}; ///< Empty without a scale of the tensor.
   };
   Factors choose(const std::string &largest, const std::string &least);
   /// Returns the factors of blocks with scales in E4M3, or below the scale of

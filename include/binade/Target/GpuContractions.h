@@ -57,7 +57,7 @@ struct GpuMatmul {
   GpuMatrix lhs, rhs, out;
   std::optional<GpuMatrix> bias; ///< Only `columns` is used.
   bool accumulate = false;
-  std::optional<GpuScale> lhsScale, rhsScale;
+  std::optional<GpuScale> lhsScale = {}, rhsScale = {};
   std::optional<GpuScaleBlock> block;
   /// Whether there is a workspace of `getWorkspaceBytes` for partial sums.
   bool workspace = false;

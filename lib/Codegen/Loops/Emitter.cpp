@@ -71,7 +71,7 @@ void Emitter::push(Block *block, Operation *owner) {
     scopes.back().before = owner;
   Operation *end =
       block->mightHaveTerminator() ? block->getTerminator() : nullptr;
-  scopes.push_back({block, end, {}, {}});
+  scopes.push_back({block, end, {}, {}, {}, {}});
   if (end)
     b.setInsertionPoint(end);
   else

@@ -130,8 +130,7 @@ private:
   DenseMap<Operation *, std::pair<unsigned, unsigned>> positions;
   DenseMap<Operation *, int64_t> slots; ///< Slots of parallel tiles.
   std::vector<End> ends;
-  unsigned end = 1;             ///< Arguments are defined at 0, before all ops.
-  unsigned evaluationBegin = 0; ///< After the step's results were read.
+  unsigned end = 1; ///< Arguments are defined at 0, before all ops.
 };
 
 } // namespace mlir::binade

@@ -211,10 +211,11 @@ Error binade::refuseMissing(const Program &program, const Safetensors &file,
     all += !isOfScaling(tensor.name);
   std::vector<std::string> missing, unused;
   for (const std::string &name : found.missing) {
-    const Tensor &tensor = program.find(Role::Parameter, name)
-                               ? *program.find(Role::Parameter, name)
-                               : *program.find(Role::Buffer, name);
-    missing.push_back(quote(name) + " " + describe(tensor.dtype, tensor.shape) +
+    std::optional<Tensor> tensor = program.find(Role::Parameter, name);
+    if (!tensor)
+      tensor = program.find(Role::Buffer, name);
+    missing.push_back(quote(name) + " " +
+                      describe(tensor->dtype, tensor->shape) +
                       suggest(name, found.unused));
   }
   for (const std::string &name : found.unused) {
