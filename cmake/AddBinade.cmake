@@ -50,7 +50,7 @@ endfunction()
 # binade_combine(<name> <source>...)
 #
 # Where CMAKE_UNITY_BUILD is on, compiles files of the same folder together, up to
-# ten at a time: parsing LLVM's headers takes most of the time of a file. Names that
+# twenty at a time: parsing LLVM's headers takes most of the time of a file. Names that
 # are local to a file have to be unique in its folder.
 function(binade_combine name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
@@ -59,7 +59,7 @@ function(binade_combine name)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     list(APPEND files_${folder} ${source})
     list(LENGTH files_${folder} count)
-    math(EXPR group "(${count} - 1) / 10")
+    math(EXPR group "(${count} - 1) / 20")
     set_source_files_properties(${source} PROPERTIES
       UNITY_GROUP "${folder}${group}")
   endforeach()

@@ -95,14 +95,14 @@ static std::string getNode(const std::string &label) {
 
 namespace {
 /// The calls of one kernel or kind of library call in a step.
-struct Row {
+struct CallRow {
   std::string kind;
   std::string node;            ///< Node of the first call.
   std::set<std::string> nodes; ///< Nodes of all calls.
   std::int64_t calls = 0, segments = 0;
   std::uint64_t bytes = 0;
 };
-using Rows = std::map<std::string, Row>;
+using Rows = std::map<std::string, CallRow>;
 
 class Counter {
 public:
@@ -126,7 +126,7 @@ public:
 private:
   void add(const Record &record, std::int64_t times) {
     auto *launch = std::get_if<Launch>(&record.body);
-    Row &row = rows[getOpName(record.label)];
+    CallRow &row = rows[getOpName(record.label)];
     row.kind = getKind(record);
     if (row.nodes.empty())
       row.node = getNode(record.label);
@@ -213,12 +213,12 @@ static void printFallbacks(std::ostream &out, const Plan &plan) {
 void binade::printRecords(std::ostream &out, const Plan &plan) {
   Counter counter(plan);
   counter.count(plan.records, 1);
-  std::vector<std::pair<std::string, Row>> rows(counter.rows.begin(),
-                                                counter.rows.end());
+  std::vector<std::pair<std::string, CallRow>> rows(counter.rows.begin(),
+                                                    counter.rows.end());
   std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
     return a.second.bytes > b.second.bytes;
   });
-  Row all;
+  CallRow all;
   std::int64_t kernels = 0, launches = 0;
   for (const auto &[name, row] : rows) {
     all.calls += row.calls;

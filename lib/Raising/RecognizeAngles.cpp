@@ -30,13 +30,13 @@ static Value getComparedToZero(Value condition, Comparison comparison) {
 
 namespace {
 /// The arguments y and x of atan2(y, x).
-struct Point {
+struct PlanePoint {
   Value y, x;
 };
 } // namespace
 
 /// Matches x < 0 ? (y > 0 ? atan(y / x) + pi : atan(y / x) - pi) : atan(y / x).
-static std::optional<Point> matchAngle(SelectOp root) {
+static std::optional<PlanePoint> matchAngle(SelectOp root) {
   auto atan = root.getRhs().getDefiningOp<AtanOp>();
   auto quotient = atan ? atan.getX().getDefiningOp<DivOp>() : DivOp();
   auto inner = root.getLhs().getDefiningOp<SelectOp>();
@@ -44,7 +44,7 @@ static std::optional<Point> matchAngle(SelectOp root) {
   auto below = inner ? inner.getRhs().getDefiningOp<SubOp>() : SubOp();
   if (!quotient || !above || !below)
     return std::nullopt;
-  Point point{quotient.getLhs(), quotient.getRhs()};
+  PlanePoint point{quotient.getLhs(), quotient.getRhs()};
   auto is = [&](Value condition, Comparison comparison, Value side) {
     Value compared = getComparedToZero(condition, comparison);
     return compared && getCopied(compared) == getCopied(side);
@@ -60,7 +60,7 @@ static std::optional<Point> matchAngle(SelectOp root) {
 
 /// Computes the angle from the quotient of the smaller and the larger of |x|
 /// and |y|. At the origin the angle and its derivative are 0.
-static Value buildAngle(ImplicitLocOpBuilder &b, Point point) {
+static Value buildAngle(ImplicitLocOpBuilder &b, PlanePoint point) {
   auto [y, x] = point;
   Type type = y.getType();
   auto number = [&](double value) { return buildSplat(b, type, value); };
@@ -94,7 +94,7 @@ struct RecognizeAngle : OpRewritePattern<SelectOp> {
 
   LogicalResult matchAndRewrite(SelectOp root,
                                 PatternRewriter &rewriter) const override {
-    std::optional<Point> point = matchAngle(root);
+    std::optional<PlanePoint> point = matchAngle(root);
     if (!point || root.getPrecisionAttr())
       return failure();
     ImplicitLocOpBuilder b(root.getLoc(), rewriter);

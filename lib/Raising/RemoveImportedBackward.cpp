@@ -56,11 +56,11 @@ static bool dropGradients(func::FuncOp function) {
 
 namespace {
 /// Compares the gradients of a graph with those that autodiff derives.
-class Comparison {
+class GradientComparison {
   using Gradients = SmallVector<std::pair<std::string, unsigned>>;
 
 public:
-  explicit Comparison(func::FuncOp function)
+  explicit GradientComparison(func::FuncOp function)
       : module(ModuleOp::create(function.getLoc())) {
     OpBuilder b = OpBuilder::atBlockBegin(module->getBody());
     copy = cast<func::FuncOp>(b.clone(*function));
@@ -156,7 +156,7 @@ struct RemoveImportedBackwardPass
     OwningOpRef<func::FuncOp> rest = function.clone();
     if (!dropGradients(*rest))
       return "results other than gradients depend on it";
-    return Comparison(function).find();
+    return GradientComparison(function).find();
   }
 };
 } // namespace

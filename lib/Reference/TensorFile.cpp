@@ -143,8 +143,8 @@ Result<void> mlir::binade::writeTensors(const std::string &path,
     RankedTensorType type = tensor->getType();
     SmallVector<DType, 2> dtypes = getDTypes(type.getElementType());
     if (dtypes.empty())
-      return Error{path,
-                   "no safetensors dtype can store elements of " + print(type)}
+      return ::binade::Error{
+          path, "no safetensors dtype can store elements of " + print(type)}
           .withPart("tensor " + ::binade::quote(name));
     storage.push_back(tensor->toBytes());
     views.push_back({name, dtypes.front(), type.getShape().vec(),

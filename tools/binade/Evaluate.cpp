@@ -168,7 +168,7 @@ Result<void> EvaluateCommand::checkMetrics(const Program &program) const {
   return {};
 }
 
-static nlohmann::ordered_json number(double value) {
+static nlohmann::ordered_json toJson(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
 }
 
@@ -182,11 +182,11 @@ void EvaluateCommand::print(const DataEvaluation &found,
     nlohmann::ordered_json object = {
         {"state", weights},       {"step", nullptr},
         {"data", options.path},   {"samples", found.samples},
-        {"unused", found.unused}, {"eval_loss", number(results.loss)}};
+        {"unused", found.unused}, {"eval_loss", toJson(results.loss)}};
     if (step)
       object["step"] = *step;
     for (const auto &metric : results.metrics)
-      object["eval_" + metric.name] = number(metric.value);
+      object["eval_" + metric.name] = toJson(metric.value);
     constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
     std::cout << object.dump(2, ' ', false, kReplace) << "\n";
     return;

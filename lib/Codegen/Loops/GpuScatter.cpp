@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Entries of a list that a thread compares at a time, and a warp.
-static constexpr int64_t kWords = 4, kChunk = kWords * kWarp;
+static constexpr int64_t kWords = 4, kEntriesTogether = kWords * kWarp;
 /// Elements of a row that a thread adds, and rows that it loads at a time.
 static constexpr int64_t kElementsOfThread = 16, kMaxTermsTogether = 4;
 /// Elements that a thread loads at a time.
@@ -62,8 +62,8 @@ public:
     auto type = VectorType::get({shape.lanes}, getComputeType(getElement()));
     SmallVector<Value> sums(shape.vectors,
                             arith::ConstantOp::create(b, b.getZeroAttr(type)));
-    Value filled = add(row.length, e.index(kChunk - 1));
-    Value chunks = arith::DivUIOp::create(b, filled, e.index(kChunk));
+    Value filled = add(row.length, e.index(kEntriesTogether - 1));
+    Value chunks = arith::DivUIOp::create(b, filled, e.index(kEntriesTogether));
     if (lists.tokens > 0)
       sums =
           e.loop(e.index(0), chunks, 1, sums, [&](Value chunk, ValueRange now) {
@@ -112,7 +112,7 @@ private:
   /// Adds the rows of the gradient of a chunk's entries to `sums`.
   SmallVector<Value> addChunk(const Row &row, Value chunk, ValueRange sums) {
     ImplicitLocOpBuilder &b = e.builder();
-    Value begin = arith::MulIOp::create(b, chunk, e.index(kChunk));
+    Value begin = arith::MulIOp::create(b, chunk, e.index(kEntriesTogether));
     Value rowsOfEntries = lists.viewRows(e);
     SmallVector<std::pair<Value, Value>> loaded;
     for (int64_t i = 0; i < kWords; ++i) {

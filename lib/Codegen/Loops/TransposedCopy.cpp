@@ -21,11 +21,11 @@ using namespace mlir;
 using namespace mlir::binade;
 
 /// Threads along a row of a tile.
-static constexpr int64_t kAcross = 8;
+static constexpr int64_t kThreadsAcross = 8;
 /// Rows per thread.
 static constexpr int64_t kRows = 4;
 /// Bytes of a chunk.
-static constexpr int64_t kChunk = 16;
+static constexpr int64_t kChunkBytes = 16;
 /// Bytes of shared memory for all transposed results.
 static constexpr int64_t kMaxTileBytes = 32 * 1024;
 
@@ -55,10 +55,10 @@ public:
         reductions(source.function),
         lanes(source.chooseLanes(matrices.columns)), shape(*source.shape) {
     shape.lanes = lanes;
-    shape.team = kAcross;
-    shape.down = shape.threads / kAcross;
+    shape.team = kThreadsAcross;
+    shape.down = shape.threads / kThreadsAcross;
     height = shape.down * kRows;
-    width = kAcross * lanes;
+    width = kThreadsAcross * lanes;
     int64_t elements = matrices.count * matrices.rows * matrices.columns;
     for (auto [index, result] : llvm::enumerate(results)) {
       Operation *op = result.getDefiningOp();
@@ -197,7 +197,7 @@ private:
   }
   /// Returns the elements of `word` in a chunk.
   static int64_t countInChunk(Type word) {
-    return 8 * kChunk / word.getIntOrFloatBitWidth();
+    return 8 * kChunkBytes / word.getIntOrFloatBitWidth();
   }
 
   /// Stores the columns of `vectors`, one for each of the thread's rows.
@@ -238,7 +238,7 @@ private:
   void emitColumns(Emitter &e, const Tile &tile, unsigned index, Value memory) {
     ImplicitLocOpBuilder &b = e.builder();
     auto [x, y] = e.threadPlace();
-    Value thread = add(e, multiply(e, y, kAcross), x);
+    Value thread = add(e, multiply(e, y, kThreadsAcross), x);
     Type word = getWord(e, index);
     int64_t inChunk = countInChunk(word);
     int64_t piece = std::gcd(matrices.rows, inChunk);
@@ -305,8 +305,8 @@ mlir::binade::findTransposedResults(const KernelSource &source) {
     if (!found || (matrices && found != matrices))
       continue;
     matrices = found;
-    bytes += kAcross * source.chooseLanes(found->columns) *
-             source.shape->threads / kAcross * kRows *
+    bytes += kThreadsAcross * source.chooseLanes(found->columns) *
+             source.shape->threads / kThreadsAcross * kRows *
              getTensor(result).getElementTypeBitWidth() / 8;
   }
   return bytes <= kMaxTileBytes ? matrices : std::nullopt;

@@ -15,7 +15,7 @@ using ::onnx::NodeProto;
 /// Limits of the depth of calls and the size of all nodes: inlining can expand
 /// a small file to more than memory holds.
 static constexpr unsigned kMaxCallDepth = 32;
-static constexpr size_t kMaxBytes = size_t(128) << 20;
+static constexpr size_t kMaxInlinedBytes = size_t(128) << 20;
 
 namespace {
 using Nodes = google::protobuf::RepeatedPtrField<NodeProto>;
@@ -162,9 +162,9 @@ LogicalResult Inliner::add(const NodeProto &node, const std::string &name,
   if (isCall)
     return call(*found->second, node, name, depth, nodes);
   bytes += sizeof(NodeProto) + node.ByteSizeLong() + name.size();
-  if (bytes > kMaxBytes)
+  if (bytes > kMaxInlinedBytes)
     return model.emitUnsupported("node " + quote(name))
-           << "and those before it take more than " << (kMaxBytes >> 20)
+           << "and those before it take more than " << (kMaxInlinedBytes >> 20)
            << " MiB with all functions inlined";
   NodeProto &copy = *nodes.Add();
   copy = node;

@@ -15,7 +15,7 @@ using namespace mlir::binade::importer;
 using ::onnx::NodeProto;
 
 /// Tables with more bytes are not searched.
-static constexpr uint64_t kMaxBytes = uint64_t(256) << 20;
+static constexpr uint64_t kMaxTableBytes = uint64_t(256) << 20;
 
 static bool hasPaddingMetadata(const NodeProto &node) {
   return llvm::any_of(node.metadata_props(), [](const auto &entry) {
@@ -63,7 +63,8 @@ void mlir::binade::importer::remarkOnPadding(const Initializers &initializers,
     bool isTable =
         tensor.isTrained && tensor.proto && lookedUp.contains(tensor.name) &&
         tensor.type.getRank() == 2 && tensor.type.getDimSize(0) > 2 &&
-        tensor.type.getDimSize(1) > 1 && getBytes(tensor.type) <= kMaxBytes;
+        tensor.type.getDimSize(1) > 1 &&
+        getBytes(tensor.type) <= kMaxTableBytes;
     if (!isTable)
       continue;
     auto bytes =

@@ -16,7 +16,6 @@ using namespace binade;
 namespace fs = std::filesystem;
 
 static constexpr std::string_view kMetrics = "metrics.jsonl",
-                                  kFinal = "final.safetensors",
                                   kCheckpoints = "checkpoints";
 
 /// Whether a training run writes a file or directory with this name.

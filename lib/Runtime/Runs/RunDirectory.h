@@ -10,6 +10,8 @@
 
 namespace binade {
 
+/// The file with the state after the last step of a run.
+inline constexpr std::string_view kFinal = "final.safetensors";
 /// The file with the state whose held-out loss is the lowest of a run.
 inline constexpr std::string_view kBest = "best.safetensors";
 

@@ -12,8 +12,6 @@ using namespace binade;
 using namespace binade::plan;
 namespace fs = std::filesystem;
 
-static constexpr std::string_view kFinal = "final.safetensors";
-
 //===----------------------------------------------------------------------===//
 // Files
 //===----------------------------------------------------------------------===//

@@ -9,15 +9,12 @@
 #include "Arithmetic.h"
 #include "Indexing.h"
 #include "NormRows.h"
+#include "binade/IR/Movement.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
-
-static RankedTensorType typeOf(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
 
 /// Fails unless inputs 0 and 1 are floats of one type.
 static LogicalResult requirePair(Node &node) {
@@ -346,7 +343,7 @@ LogicalResult mlir::binade::importer::importInPlaceAccumulator(Node &node) {
       return node.emitError() << "expected one bool, got " << node.getType(2);
     Value overwrites = buildReshape(b, node.getInput(2), {});
     sum = SelectOp::create(
-        b, broadcastTo(b, overwrites, typeOf(sum).getShape()), value, sum);
+        b, broadcastTo(b, overwrites, getTensor(sum).getShape()), value, sum);
   }
   node.setOutput(1, sum);
   return node.setResult(

@@ -4,14 +4,11 @@
 #include "Arithmetic.h"
 #include "Attention.h"
 #include "Indexing.h"
+#include "binade/IR/Movement.h"
 
 using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::importer;
-
-static RankedTensorType typeOf(Value x) {
-  return cast<RankedTensorType>(x.getType());
-}
 
 LogicalResult mlir::binade::importer::importRotaryEmbedding(Node &node) {
   ImplicitLocOpBuilder &b = node.b;
@@ -29,7 +26,7 @@ LogicalResult mlir::binade::importer::importRotaryEmbedding(Node &node) {
   if (rank != 3 && rank != 4)
     return reject();
   Value x = rank == 4 ? node.getInput(0) : splitHeads(node, 0, heads);
-  SmallVector<int64_t> shape(typeOf(x).getShape());
+  SmallVector<int64_t> shape(getTensor(x).getShape());
   int64_t rotated = node.getInt("rotary_embedding_dim", 0);
   if (rotated == 0)
     rotated = shape[3];
@@ -50,7 +47,7 @@ LogicalResult mlir::binade::importer::importRotaryEmbedding(Node &node) {
         return reject();
       cache = GatherOp::create(b, cache, node.getInput(3), PrecisionAttr());
     }
-    if (typeOf(cache).getShape() != ArrayRef(table))
+    if (getTensor(cache).getShape() != ArrayRef(table))
       return reject();
     angles[index - 1] = buildBroadcast(b, cache, {0, 2, 3}, part);
   }
@@ -60,14 +57,14 @@ LogicalResult mlir::binade::importer::importRotaryEmbedding(Node &node) {
     offsets[3] = isInterleaved ? side : side * half;
     strides[3] = isInterleaved && half > 1 ? 2 : 1;
     sides[side] =
-        SliceOp::create(b, typeOf(x).clone(part), x, offsets, strides);
+        SliceOp::create(b, getTensor(x).clone(part), x, offsets, strides);
   }
   auto mul = [&](Value lhs, Value rhs) { return MulOp::create(b, lhs, rhs); };
   auto [cos, sin] = angles;
   Value real = SubOp::create(b, mul(cos, sides[0]), mul(sin, sides[1]));
   Value imaginary = AddOp::create(b, mul(sin, sides[0]), mul(cos, sides[1]));
   auto join = [&](ValueRange parts, ArrayRef<int64_t> joined, int64_t axis) {
-    return ConcatOp::create(b, typeOf(x).clone(joined), parts, axis,
+    return ConcatOp::create(b, getTensor(x).clone(joined), parts, axis,
                             PrecisionAttr());
   };
   SmallVector<int64_t> turned = shape;

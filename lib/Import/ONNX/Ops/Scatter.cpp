@@ -284,8 +284,8 @@ static std::pair<Value, Value> findLastOf(ImplicitLocOpBuilder &b, int64_t rows,
 
 /// Returns the row that each tuple of input 1 selects; nothing if the input is
 /// not constant or a tuple is out of bounds.
-static std::optional<SmallVector<int64_t>> readRows(Node &node,
-                                                    ArrayRef<int64_t> counted) {
+static std::optional<SmallVector<int64_t>>
+readSelectedRows(Node &node, ArrayRef<int64_t> counted) {
   if (!node.getConstant(1))
     return std::nullopt;
   FailureOr<SmallVector<int64_t>> indices = node.getIntegers(1, "indices");
@@ -331,7 +331,7 @@ LogicalResult mlir::binade::importer::importScatterND(Node &node) {
   table = buildReshape(b, table, {rows, width});
   updates = buildReshape(b, updates, {count, width});
   bool isSum = scatter->combination == Combination::Add && node.hasFloats(0);
-  auto known = readRows(node, counted);
+  auto known = readSelectedRows(node, counted);
   Value numbers;
   if (!known || isSum || scatter->combination)
     numbers = buildReshape(b, numberRows(node, 1, counted, 0), count);
