@@ -116,7 +116,7 @@ static std::string describeExtras(const CLI::App &app) {
     for (const std::string &name : option->get_lnames())
       options.push_back("--" + name);
   return "no option is called " + quote(*extra) +
-         suggest(extra->substr(0, extra->find('=')), options);
+         suggestOption(extra->substr(0, extra->find('=')), options);
 }
 
 /// Whether there is an unknown option, which may be the misspelling of a

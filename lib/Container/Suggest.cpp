@@ -69,3 +69,45 @@ std::string binade::suggest(std::string_view word,
   }
   return best ? "; did you mean " + quote(*best) + "?" : "";
 }
+
+/// Returns the words of an option, such as `clip` and `norm` of `--clip-norm`.
+static std::vector<std::string> splitOption(std::string_view option) {
+  std::vector<std::string> words;
+  std::string word;
+  for (char letter : std::string(option) + "-")
+    if (letter != '-')
+      word += letter;
+    else if (!word.empty())
+      words.push_back(std::exchange(word, ""));
+  return words;
+}
+
+/// Returns whether `name` is part of `option`, or an abbreviation of it.
+static bool abbreviates(std::string_view name, std::string_view option) {
+  constexpr std::string_view kHyphens = "--";
+  std::vector<std::string> given = splitOption(option);
+  std::string initials(kHyphens);
+  for (const std::string &word : given)
+    initials += word.front();
+  if (given.size() > 1 && name == initials)
+    return true;
+  constexpr std::size_t kLeast = kHyphens.size() + 3;
+  if (name.size() >= kLeast && option.starts_with(name))
+    return true;
+  std::vector<std::string> words = splitOption(name);
+  return !words.empty() && std::ranges::all_of(words, [&](auto &word) {
+    return std::ranges::find(given, word) != given.end();
+  });
+}
+
+std::string binade::suggestOption(std::string_view option,
+                                  std::span<const std::string> names) {
+  if (std::string near = suggest(option, names); !near.empty())
+    return near;
+  const std::string *longest = nullptr;
+  for (const std::string &name : names)
+    if (abbreviates(name, option) &&
+        (!longest || name.size() > longest->size()))
+      longest = &name;
+  return longest ? "; did you mean " + quote(*longest) + "?" : "";
+}

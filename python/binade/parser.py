@@ -19,6 +19,25 @@ def suggest(word: str, names: Iterable[str]) -> str:
     return f"; did you mean '{known[near[0]]}'?" if near else ""
 
 
+def suggest_option(option: str, names: Iterable[str]) -> str:
+    """Like `suggest`, for options. If none is near, suggests the longest one that `option`
+    contains, as ``--grad-clip`` contains ``--clip`` and ``--output`` begins with ``--out``, or
+    that has the first letters of its words, as ``--learning-rate`` has those of ``--lr``."""
+    names = list(names)
+    words = option.split("-")[2:]
+    initials = "--" + "".join(word[:1] for word in words)
+
+    def abbreviates(name: str) -> bool:
+        return (
+            (len(words) > 1 and name == initials)
+            or (len(name) >= len("--abc") and option.startswith(name))
+            or (name.startswith("--") and set(name.split("-")[2:]) <= set(words))
+        )
+
+    found = max(filter(abbreviates, names), key=len, default="")
+    return suggest(option, names) or (f"; did you mean '{found}'?" if found else "")
+
+
 def _is_option(word: str) -> bool:
     """Whether a word is an option, not a value such as ``-`` or ``-1``."""
     return word.startswith("--") or (word[:1] == "-" and word[1:2].isalpha())
@@ -64,7 +83,7 @@ class Parser(argparse.ArgumentParser):
         others = list(self._other_options() if unknown and self._other_options else [])
         for name in unknown:
             if name not in others:
-                near = suggest(name, [*known, *others])
+                near = suggest_option(name, [*known, *others])
                 self.error(f"no option is called '{name}'{near}")
         actions = [known[name] for name in given if name in known]
         for action in actions:

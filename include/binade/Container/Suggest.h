@@ -14,6 +14,13 @@ namespace binade {
 /// empty string if all distances exceed a third of the name's length.
 std::string suggest(std::string_view word, std::span<const std::string> names);
 
+/// Like `suggest`, for options, with their hyphens. If none is near, suggests
+/// the longest one that `option` contains, as `--grad-clip` contains `--clip`
+/// and `--output` begins with `--out`, or that has the first letters of its
+/// words, as `--learning-rate` has those of `--lr`.
+std::string suggestOption(std::string_view option,
+                          std::span<const std::string> names);
+
 } // namespace binade
 
 #endif // BINADE_CONTAINER_SUGGEST_H

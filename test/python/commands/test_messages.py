@@ -211,6 +211,12 @@ def test_injections_after_the_last_step_cause_a_warning(folder):
 @pytest.mark.parametrize("words, name", [
     (["train", "m.onnx", "--epoch", "3"], "'--epoch'; did you mean '--epochs'?"),
     (["train", "--hlep"], "'--hlep'; did you mean '--help'?"),
+    (["train", "m.onnx", "--learning-rate", "1"],
+     "'--learning-rate'; did you mean '--lr'?"),
+    (["shadow", "m.onnx", "--phases", "forward"],
+     "'--phases'; did you mean '--phase'?"),
+    (["why-nan", "run", "--first-step", "3"],
+     "'--first-step'; did you mean '--step'?"),
     (["train", "m.onnx", "--dat", "d", "--steps", "1", "--out", "x"],
      "'--dat'; did you mean '--data'?"),
     (["convert", "m.onnx", "--outptu", "x"], "'--outptu'; did you mean '--output'?"),

@@ -44,3 +44,21 @@ TEST(Suggest, SuggestsNothingIfNoNameIsNear) {
   EXPECT_EQ(suggest(std::string(1000000, 'x'), kNames), "");
   EXPECT_EQ(suggest("lr", {}), "");
 }
+
+TEST(Suggest, OptionsOfOtherPrograms) {
+  const std::vector<std::string> options = {
+      "--clip", "--out", "--steps", "--lr", "--warmup", "--min-delta"};
+  auto find = [&](std::string_view option) {
+    return suggestOption(option, options);
+  };
+  EXPECT_EQ(find("--step"), "; did you mean '--steps'?");
+  EXPECT_EQ(find("--clip-norm"), "; did you mean '--clip'?");
+  EXPECT_EQ(find("--max-grad-clip"), "; did you mean '--clip'?");
+  EXPECT_EQ(find("--output"), "; did you mean '--out'?");
+  EXPECT_EQ(find("--learning-rate"), "; did you mean '--lr'?");
+  EXPECT_EQ(find("--warmup-steps"), "; did you mean '--warmup'?");
+  EXPECT_EQ(find("--delta-of-min"), "; did you mean '--min-delta'?");
+  EXPECT_EQ(find("--batch-size"), "");
+  EXPECT_EQ(find("--delta-loss"), "");
+  EXPECT_EQ(find("--"), "");
+}
