@@ -127,13 +127,13 @@ def _read_definition(program: str, *words: str) -> dict[str, Any]:
 def _read_program(entry: dict[str, Any]) -> Command:
     """Returns a command that is a program of its own; `entry` only names it."""
     listed = _parse_command(entry)
+    if listed.name in _LLVM_TOOLS:
+        return listed
     module = _find_module(listed.name)
     if module is not None:
         found = describe_parser(
             listed.name, module.make_parser(), getattr(module, "SUBCOMMANDS", {})
         )
-    elif listed.name in _LLVM_TOOLS:
-        return listed
     else:
         program = f"binade-{listed.name}"
         others = [

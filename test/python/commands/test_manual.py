@@ -1,8 +1,10 @@
 """The man pages describe every command and option, and are valid roff."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 from support.paths import BUILD
@@ -88,3 +90,33 @@ def test_values_have_names_that_say_what_they_are(definition):
         if option["value"] == "TEXT" and not option["choices"]
     ]
     assert unnamed == [("verify", ["--only"])]  # Part of a label.
+
+
+# What `pip install .` has while it builds, by [build-system] of pyproject.toml.
+WITH_BUILD_REQUIREMENTS = """
+import sys
+
+allowed = {*sys.stdlib_module_names, "binade", "google", "ml_dtypes", "numpy", "onnx",
+           "tqdm", "typing_extensions", "yaml"}
+
+class Others:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in allowed:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+sys.meta_path.insert(0, Others())
+from binade.manual import _main
+_main(sys.argv[1:])
+"""
+
+
+def test_writing_pages_needs_only_build_requirements(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_BUILD_REQUIREMENTS, tmp_path],
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python"),
+                         "BINADE_PROGRAMS": str(BUILD / "bin")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    written = {path.name for path in (tmp_path / "man/man1").iterdir()}
+    assert written == {page.name for page in PAGES}
