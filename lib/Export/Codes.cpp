@@ -10,6 +10,8 @@ using namespace mlir;
 using namespace mlir::binade;
 using namespace mlir::binade::convert;
 
+static constexpr double kMax = std::numeric_limits<float>::max();
+
 //===----------------------------------------------------------------------===//
 // Groups that share a scale
 //===----------------------------------------------------------------------===//
@@ -104,17 +106,30 @@ std::string Codes::limit(const std::string &x, double limit) {
   return w.add("Where", {w.add("Greater", {x, most}), most, x});
 }
 
+/// Returns the inverse of the scale of a tensor.
+std::string Codes::chooseTensorFactor(const std::string &tensor) {
+  std::string one = w.addFloat(1.0), zero = w.addFloat(0.0);
+  std::string peak = w.addFloat(format.getTensorPeak());
+  std::string factor = limit(w.add("Div", {peak, tensor}), kMax);
+  for (const std::string &number : {tensor, factor})
+    factor = w.add("Where", {w.add("Equal", {number, zero}), one, factor});
+  return factor;
+}
+
+/// Returns the factor of elements with these scales.
+std::string Codes::invert(const Factors &factors) {
+  std::string whole = factors.tensorScale.empty()
+                          ? factors.scale
+                          : w.add("Mul", {factors.scale, factors.tensorScale});
+  return limit(w.add("Div", {w.addFloat(1.0), whole}), kMax);
+}
+
 Codes::Factors Codes::chooseBlocks(const std::string &largest,
                                    const std::string &tensor) {
-  constexpr double kMax = std::numeric_limits<float>::max();
-  std::string one = w.addFloat(1.0), zero = w.addFloat(0.0), tensorFactor = one;
+  std::string one = w.addFloat(1.0), tensorFactor = one;
   Factors factors;
   if (format.getTensorScale()) {
-    std::string peak = w.addFloat(format.getTensorPeak());
-    tensorFactor = limit(w.add("Div", {peak, tensor}), kMax);
-    for (const std::string &number : {tensor, tensorFactor})
-      tensorFactor =
-          w.add("Where", {w.add("Equal", {number, zero}), one, tensorFactor});
+    tensorFactor = chooseTensorFactor(tensor);
     factors.tensorScale = w.add("Div", {one, tensorFactor});
   }
   if (format.roundsScales()) {
@@ -130,10 +145,7 @@ Codes::Factors Codes::chooseBlocks(const std::string &largest,
     factors.scale =
         ScaleNodes(w).add("", scaled, format.withoutTensorScale()).factors;
   }
-  std::string whole = factors.tensorScale.empty()
-                          ? factors.scale
-                          : w.add("Mul", {factors.scale, factors.tensorScale});
-  factors.factor = limit(w.add("Div", {one, whole}), kMax);
+  factors.factor = invert(factors);
   return factors;
 }
 
@@ -321,8 +333,9 @@ SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
   if (format.getTensorScale())
     tensor = w.reduceMax(
         magnitude, llvm::to_vector(llvm::seq<int64_t>(0, arranged.size())));
-  Factors factors = format.hasBlockScales() ? chooseBlocks(amax, tensor)
-                                            : choose(amax, least);
+  Factors factors = format.comparesScales()   ? chooseBetter(x, amax, tensor)
+                    : format.hasBlockScales() ? chooseBlocks(amax, tensor)
+                                              : choose(amax, least);
   std::string codes = encode(x, factors, saturate, random);
   SmallVector<std::string> parts = {format.isPacked() ? pack(codes) : codes,
                                     factors.scale};

@@ -31,6 +31,10 @@ public:
   /// a tensor with the largest magnitude `tensor`, as `chooseBlockScales`
   /// builds them.
   Factors chooseBlocks(const std::string &largest, const std::string &tensor);
+  /// Returns the factors that have the smaller error of `x`, as
+  /// `chooseBetterScales` builds them.
+  Factors chooseBetter(const std::string &x, const std::string &largest,
+                       const std::string &tensor);
 
   /// Returns one code per element, of the code's type. `random` has uniform
   /// values for stochastic rounding.
@@ -51,6 +55,11 @@ private:
     return from == to ? x : w.reshape(x, to);
   }
   std::string limit(const std::string &x, double limit);
+  std::string chooseTensorFactor(const std::string &tensor);
+  std::string invert(const Factors &factors);
+  std::string findSquares(const std::string &x, const Factors &factors,
+                          const std::string &tensor);
+  std::string addInOrder(std::string x);
   std::string arrange(const std::string &x);
   std::string restore(const std::string &x);
   /// Reshapes a tensor with one element per scale so that it broadcasts over

@@ -135,6 +135,13 @@ QuantizedAttr QuantizedAttr::withoutTensorScale() const {
              getMargin(), /*tensorScale=*/FloatType());
 }
 
+QuantizedAttr QuantizedAttr::withChosenScale() const {
+  return get(getContext(), getElement(), getGranularity(), getExtent(),
+             getScale(), ScaleRule::RoundedInverse, getExpand(),
+             getStochastic(), getHistory(), getMargin(),
+             /*tensorScale=*/FloatType());
+}
+
 QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
   switch (getGranularity()) {
   case Granularity::PerTensor:
@@ -159,7 +166,12 @@ double QuantizedAttr::getPeak() const {
   return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
 }
 
+/// The largest scale in E4M3 that may be multiplied by 6 / 4.
+static constexpr double kMaxSharedScale = 256;
+
 double QuantizedAttr::getTensorPeak() const {
+  if (comparesScales())
+    return getPeak() * kMaxSharedScale;
   // The scales of blocks stay below 1 if they can be arbitrarily small.
   bool isPower = isa<Float8E8M0FNUType>(getScale());
   return getPeak() * (isPower ? 1.0 : mlir::binade::getLargest(getScale()));
@@ -236,16 +248,45 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
 /// Far beyond the exponent range of any element format.
 static constexpr int64_t kMaxMargin = 32;
 
+/// The most rows and columns of a block whose scale is the better of two.
+static constexpr int64_t kMaxCompared = 16;
+
+/// Checks a format whose scales are the better of two.
+static LogicalResult
+verifyCompared(function_ref<InFlightDiagnostic()> emitError, Attribute element,
+               Granularity granularity, ArrayRef<int64_t> extent,
+               bool stochastic, FloatType tensorScale) {
+  auto type = dyn_cast<TypeAttr>(element);
+  if (!type || !isa<Float4E2M1FNType>(type.getValue()))
+    return emitError() << "rule 'rounded_four_six' maps the largest magnitude "
+                          "of a block to 4 or 6, values of f4E2M1FN, not of "
+                       << element;
+  if (granularity != Granularity::PerBlock ||
+      llvm::any_of(extent, [](int64_t size) { return size > kMaxCompared; }))
+    return emitError() << "rule 'rounded_four_six' compares errors of blocks "
+                          "of at most 16 rows and 16 columns";
+  if (!tensorScale)
+    return emitError() << "rule 'rounded_four_six' needs a scale of the "
+                          "tensor, tensor_scale = f32";
+  if (stochastic)
+    return emitError() << "rule 'rounded_four_six' compares errors of rounding "
+                          "to nearest, and cannot be 'stochastic'; use "
+                          "'rounded_headroom'";
+  return success();
+}
+
 /// Checks scales in E4M3 and scales of tensors, which only blocks have.
 static LogicalResult verifyLevels(function_ref<InFlightDiagnostic()> emitError,
                                   Granularity granularity, FloatType scale,
                                   ScaleRule rule, FloatType tensorScale) {
   bool isRounded =
-      rule == ScaleRule::RoundedInverse || rule == ScaleRule::RoundedHeadroom;
+      llvm::is_contained({ScaleRule::RoundedInverse, ScaleRule::RoundedHeadroom,
+                          ScaleRule::RoundedFourSix},
+                         rule);
   if (isa<Float8E4M3FNType>(scale) != isRounded)
-    return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse' or "
-                          "'rounded_headroom', which have no other scales; "
-                          "found "
+    return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse', "
+                          "'rounded_headroom' or 'rounded_four_six', which "
+                          "have no other scales; found "
                        << scale << " with '" << stringifyScaleRule(rule) << "'";
   if (tensorScale && !tensorScale.isF32())
     return emitError() << "the scale of a tensor is f32, not " << tensorScale;
@@ -267,8 +308,8 @@ LogicalResult
 QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       Attribute element, Granularity granularity,
                       ArrayRef<int64_t> extent, FloatType scale, ScaleRule rule,
-                      bool expand, bool, int64_t history, int64_t margin,
-                      FloatType tensorScale) {
+                      bool expand, bool stochastic, int64_t history,
+                      int64_t margin, FloatType tensorScale) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
   if (!isa<CodeBookAttr>(element)) {
@@ -310,7 +351,12 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (margin < 0 || margin > kMaxMargin || (margin > 0 && !hasMargin))
     return emitError() << "expected a margin of 0 to " << kMaxMargin
                        << ", with rule 'inverse' or 'inverse_power'";
-  return verifyLevels(emitError, granularity, scale, rule, tensorScale);
+  if (failed(verifyLevels(emitError, granularity, scale, rule, tensorScale)))
+    return failure();
+  return rule == ScaleRule::RoundedFourSix
+             ? verifyCompared(emitError, element, granularity, extent,
+                              stochastic, tensorScale)
+             : success();
 }
 
 Attribute QuantizedAttr::parse(AsmParser &parser, Type) {

@@ -145,6 +145,7 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
     break;
   case ScaleRule::RoundedInverse:
   case ScaleRule::RoundedHeadroom:
+  case ScaleRule::RoundedFourSix:
     llvm_unreachable("scales in E4M3 have nodes of their own");
   }
   scales.factors = scales.divisors;

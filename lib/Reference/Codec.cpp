@@ -72,6 +72,7 @@ float Codec::chooseScale(float amax) const {
   }
   case ScaleRule::RoundedInverse:
   case ScaleRule::RoundedHeadroom:
+  case ScaleRule::RoundedFourSix:
     break;
   }
   llvm_unreachable("all rules are listed");
@@ -86,20 +87,44 @@ float Codec::chooseTensorFactor(float amax) const {
   return amax == 0.0f || factor == 0.0f ? 1.0f : factor;
 }
 
-/// Chooses the scale of a block in E4M3, or below the scale of a tensor.
-Codec::Factors Codec::chooseBlock(float amax, float tensorFactor) const {
+/// Rounds a scale to its format.
+float Codec::roundScale(float scale) const {
   constexpr float kMax = std::numeric_limits<float>::max();
-  Factors factors;
+  return static_cast<float>(
+      stored.round(atMost(scale, kMax), /*saturate=*/true));
+}
+
+/// Returns the factors of a block with the stored scale `scale`.
+static Codec::Factors invert(float scale, float tensorFactor) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  Codec::Factors factors;
   factors.tensor = 1.0f / tensorFactor;
-  if (format.roundsScales()) {
-    float unit = tensorFactor * (1.0f / static_cast<float>(format.getPeak()));
-    factors.scale = static_cast<float>(
-        stored.round(atMost(amax * unit, kMax), /*saturate=*/true));
-  } else {
-    factors.scale = chooseScale(amax * tensorFactor);
-  }
+  factors.scale = scale;
   factors.factor = atMost(1.0f / (factors.scale * factors.tensor), kMax);
   return factors;
+}
+
+/// Chooses the scale of a block in E4M3, or below the scale of a tensor.
+Codec::Factors Codec::chooseBlock(float amax, float tensorFactor) const {
+  if (!format.roundsScales())
+    return invert(chooseScale(amax * tensorFactor), tensorFactor);
+  float unit = tensorFactor * (1.0f / static_cast<float>(format.getPeak()));
+  return invert(roundScale(amax * unit), tensorFactor);
+}
+
+Codec::Factors Codec::chooseStretched(float amax, float tensorFactor,
+                                      float stretch) const {
+  return invert(roundScale(amax / largest * tensorFactor * stretch),
+                tensorFactor);
+}
+
+float Codec::findSquaredError(float x, const Factors &factors,
+                              float whole) const {
+  float rounded = round(x, factors, /*saturate=*/true, /*random=*/0.0f);
+  float back = rounded * factors.scale * whole /
+               static_cast<float>(format.getTensorPeak());
+  float difference = back - x;
+  return difference * difference;
 }
 
 Codec::Factors Codec::choose(float amax, float least,

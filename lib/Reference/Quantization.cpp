@@ -47,6 +47,51 @@ static float getNumber(const Tensor &tensor, int64_t index) {
   return static_cast<float>(tensor[index]);
 }
 
+/// Adds element i + 8 to element i, and the same with 4, 2 and 1.
+static float addByTree(std::array<float, 16> rows) {
+  for (size_t half = rows.size() / 2; half > 0; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      rows[i] += rows[i + half];
+  return rows.front();
+}
+
+/// Chooses the scales of blocks by rule `rounded_four_six`.
+static SmallVector<Codec::Factors>
+chooseBetterScales(const Codec &codec, QuantizedAttr format,
+                   ArrayRef<int64_t> shape, ArrayRef<double> numbers,
+                   ArrayRef<float> amax, float whole, float tensorFactor) {
+  constexpr float kToSix = 1.0f, kToFour = 1.5f;
+  SmallVector<Codec::Factors> best;
+  std::vector<float> errors;
+  for (float stretch : {kToSix, kToFour}) {
+    SmallVector<Codec::Factors> tried = llvm::map_to_vector(amax, [&](float a) {
+      return codec.chooseStretched(a, tensorFactor, stretch);
+    });
+    std::vector<std::array<float, 16>> rows(amax.size());
+    int64_t columns = shape.empty() ? 1 : shape.back();
+    int64_t height = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+    for (auto [i, number] : llvm::enumerate(numbers)) {
+      int64_t where = codec.findScale(shape, i);
+      // A column is added like a row.
+      int64_t row = format.getExtent()[1] == 1
+                        ? 0
+                        : int64_t(i) / columns % height % format.getExtent()[0];
+      rows[where][row] += codec.findSquaredError(static_cast<float>(number),
+                                                 tried[where], whole);
+    }
+    for (auto [i, row] : llvm::enumerate(rows)) {
+      float error = addByTree(row);
+      if (best.size() <= i) {
+        best.push_back(tried[i]);
+        errors.push_back(error);
+      } else if (error < errors[i]) {
+        best[i] = tried[i];
+      }
+    }
+  }
+  return best;
+}
+
 /// If a magnitude is NaN, so is the largest one.
 SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                                            ArrayRef<int64_t> shape,
@@ -72,8 +117,8 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
   if (given)
     amax.assign(count, *given);
   float tensorFactor = 1.0f;
+  float whole = 0.0f; // The largest magnitude of the tensor, or NaN.
   if (format.getTensorScale()) {
-    float whole = 0.0f; // The largest magnitude of the tensor, or NaN.
     for (float magnitude : amax)
       if (!(magnitude <= whole) && !std::isnan(whole))
         whole = magnitude;
@@ -81,12 +126,16 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
     parts.back()[0] = 1.0f / tensorFactor;
   }
   SmallVector<Codec::Factors> factors;
+  if (format.comparesScales())
+    factors = chooseBetterScales(codec, format, shape, numbers, amax, whole,
+                                 tensorFactor);
   for (int64_t i = 0; i < count; ++i) {
-    factors.push_back(codec.choose(amax[i], least[i], tensorFactor));
-    parts[1][i] = factors.back().scale;
+    if (!format.comparesScales())
+      factors.push_back(codec.choose(amax[i], least[i], tensorFactor));
+    parts[1][i] = factors[i].scale;
     if (format.getExpand()) {
-      parts[2][i] = factors.back().power;
-      parts[3][i] = factors.back().centre;
+      parts[2][i] = factors[i].power;
+      parts[3][i] = factors[i].centre;
     }
   }
   CodeWriter codes{codec, parts[0], format.isPacked()};

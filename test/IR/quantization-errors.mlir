@@ -25,7 +25,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up, rounded_inverse, rounded_headroom; got 'guess'}}
+  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up, rounded_inverse, rounded_headroom, rounded_four_six; got 'guess'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = guess>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
@@ -161,7 +161,7 @@ func.func @f(%x: tensor<8x64xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x32xf32>) {
-  // expected-error@+1 {{scales in f8E4M3FN follow rule 'rounded_inverse' or 'rounded_headroom', which have no other scales; found 'f8E4M3FN' with 'amax'}}
+  // expected-error@+1 {{scales in f8E4M3FN follow rule 'rounded_inverse', 'rounded_headroom' or 'rounded_four_six', which have no other scales; found 'f8E4M3FN' with 'amax'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>)
   return
 }
@@ -203,5 +203,45 @@ func.func @f(%amax: tensor<4xf32>) {
 func.func @f(%codes: tensor<4x32xi8>, %scales: tensor<4x2xf8E4M3FN>) {
   // expected-error@+1 {{as ('tensor<4x32xi8>', 'tensor<4x2xf8E4M3FN>', 'tensor<f32>'), got ('tensor<4x32xi8>', 'tensor<4x2xf8E4M3FN>')}}
   %x = binade.dequantize %codes, %scales {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse>} : (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{rule 'rounded_four_six' maps the largest magnitude of a block to 4 or 6, values of f4E2M1FN, not of f8E4M3FN}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{rule 'rounded_four_six' compares errors of blocks of at most 16 rows and 16 columns}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 32>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{rule 'rounded_four_six' compares errors of blocks of at most 16 rows and 16 columns}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_row, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{rule 'rounded_four_six' needs a scale of the tensor, tensor_scale = f32}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, rule = rounded_four_six>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x32xf32>) {
+  // expected-error@+1 {{rule 'rounded_four_six' compares errors of rounding to nearest, and cannot be 'stochastic'; use 'rounded_headroom'}}
+  %a:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six, stochastic>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>, tensor<f32>)
   return
 }

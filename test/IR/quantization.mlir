@@ -75,6 +75,13 @@ func.func @headroom(%x: tensor<4x40xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @better_scale
+func.func @better_scale(%x: tensor<40x40xf32>) {
+  // CHECK: binade.quantize %{{.*}} {format = #binade.quantized<f4E2M1FN, per_block<16, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six>}
+  %p:3 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<16, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six>} : (tensor<40x40xf32>) -> (tensor<40x40xi8>, tensor<3x3xf8E4M3FN>, tensor<f32>)
+  return
+}
+
 // CHECK-LABEL: func.func @parts
 func.func @parts(%x: tensor<4x16xf32>, %amax: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4x16xf8E4M3FN> {
   // CHECK: %[[S:.*]], %[[F:.*]], %[[E:.*]]:2 = binade.choose_scale

@@ -123,13 +123,14 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `round_up` | A (1 / F), rounded up to a power of two | x / S |
     | `rounded_inverse` | A (1 / F), rounded to `scale`, saturating | x (1 / S), where 1 / S is at most the largest f32 |
     | `rounded_headroom` | A (1 / P) with P = F (16 / 17), rounded to `scale`, saturating | as with `rounded_inverse` |
+    | `rounded_four_six` | one of S6 and S4, see below | as with `rounded_inverse` |
 
     With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
     smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
     if A is 0, infinite or NaN, and the largest finite s at most. The powers of two of
     `floor` and `round_up` stay in [2^-127, 2^127]. A NaN never becomes a finite value: the
-    element or its scale is NaN. `rounded_inverse` and `rounded_headroom` are the rules of scales
-    in f8E4M3FN, and of no others. If S is 0, all elements represent 0. With
+    element or its scale is NaN. The rules whose names begin with `rounded` are those of scales in
+    f8E4M3FN, and of no others. If S is 0, all elements represent 0. With
     `rounded_headroom` no element exceeds F, unless S is subnormal: rounding a scale to E4M3
     reduces it by at most a factor of 16 / 17. So `stochastic` is unbiased.
 
@@ -141,6 +142,23 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     `rounded_inverse` as A (s (1 / F)), in `rounded_headroom`, where P replaces F here, too, as
     A (s (1 / P)), and an element is x (1 / (S T)), where 1 / (S T) is
     at most the largest f32. `scale` is f8E4M3FN or f8E8M0FNU.
+
+    `rounded_four_six` maps the absmax of a block to 6 or to 4, whichever has the smaller error
+    ("4/6"): between 4 and 6 E2M1 has no value. `element` is f4E2M1FN, `tensor_scale` is f32
+    with G = 256, so that 1.5 times a scale does not saturate, and blocks are at most 16 x 16.
+    With a, the absmax of the block,
+
+    ```text
+    S6 = (a / 6) s                rounded to f8E4M3FN, saturating
+    S4 = ((a / 6) s) 1.5          rounded to f8E4M3FN, saturating
+    E  = sum over the block of (((q S) A) / 1536 - x)^2
+    ```
+
+    where q is the value of `element` that x becomes with that scale. S is S4 if its E is
+    smaller than that of S6, and otherwise S6, also if an E is NaN. Each operation of E is
+    rounded to f32. The squares of a row of a block are added from left to right; then row i +
+    8 is added to row i, for i < 8, and the same with 4, 2 and 1. A block of one column is
+    added from top to bottom. `stochastic` is not available: E is that of rounding to nearest.
 
     With `expand`, y = sign(x) (|x| / c)^k is quantized in place of x, and S follows from
     the largest y. c = sqrt(A) sqrt(a), where a is the smallest magnitude that is not 0. k
@@ -162,7 +180,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
 
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse`, `inverse_power`,
     `rounded_inverse` and `tensor_scale`: Transformer Engine; `rounded_headroom`: Quartet II
-    (arXiv 2601.22813); `floor` and `round_up`: OCP Microscaling 1.0 and Transformer Engine.
+    (arXiv 2601.22813); `rounded_four_six`: Four Over Six (arXiv 2512.02010), in the order of
+    Transformer Engine's reference with squared errors; `floor` and `round_up`: OCP Microscaling 1.0 and Transformer Engine.
     `docs/Quantization.md` describes where they differ.
 
     Example: the format of COAT's optimizer states.
@@ -202,7 +221,14 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// Whether the rule rounds scales to f8E4M3FN.
     bool roundsScales() const {
       return getRule() == ScaleRule::RoundedInverse ||
-             getRule() == ScaleRule::RoundedHeadroom;
+             getRule() == ScaleRule::RoundedHeadroom || comparesScales();
+    }
+    /// The factors of the scales that are compared: one maps the largest
+    /// magnitude of a block to 6, the other one to 4.
+    static constexpr std::array<double, 2> kStretches = {1.0, 1.5};
+    /// Whether the scale of a block is the better of two.
+    bool comparesScales() const {
+      return getRule() == ScaleRule::RoundedFourSix;
     }
     /// Whether scales are in f8E4M3FN, or below the scale of the tensor.
     bool hasBlockScales() const { return getTensorScale() || roundsScales(); }
@@ -218,6 +244,9 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                              ArrayRef<int64_t> extent) const;
     /// The same format without the scale of the tensor.
     QuantizedAttr withoutTensorScale() const;
+    /// The format of elements by a scale that has been chosen among two: with
+    /// rule `rounded_inverse`, without the scale of the tensor.
+    QuantizedAttr withChosenScale() const;
     /// The same format for the transposed tensor, whose columns have `rows`
     /// elements.
     QuantizedAttr getTransposed(int64_t rows) const;

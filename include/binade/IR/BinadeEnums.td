@@ -130,6 +130,7 @@ def Binade_ScaleRule : Binade_Enum<"ScaleRule",
       I32EnumCase<"RoundUp", 5, "round_up">,         // A / F rounded up to 2^n
       I32EnumCase<"RoundedInverse", 6, "rounded_inverse">, // A / F rounded to E4M3
       I32EnumCase<"RoundedHeadroom", 7, "rounded_headroom">, // A (17/16) / F rounded to E4M3
+      I32EnumCase<"RoundedFourSix", 8, "rounded_four_six">, // the better of A / 6 and A / 4
     ]>;
 
 // Arguments of a program are in this order.

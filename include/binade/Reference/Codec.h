@@ -30,6 +30,13 @@ public:
   /// smallest nonzero magnitude, matters only for formats with range expansion.
   Factors choose(float amax, float least, float tensorFactor = 1.0f) const;
 
+  /// The factors of a group by rule `rounded_four_six` if its largest magnitude
+  /// becomes 6 divided by `stretch`.
+  Factors chooseStretched(float amax, float tensorFactor, float stretch) const;
+  /// Returns the squared error of element `x` by that rule. `whole` is the
+  /// largest magnitude of the tensor.
+  float findSquaredError(float x, const Factors &factors, float whole) const;
+
   /// Rounds `x` to a quantized value before scaling, and the inverse of that.
   /// The inverse reads `scale`, `power` and `centre` of the factors. `random`,
   /// in [0, 1), is for stochastic rounding.
@@ -47,6 +54,7 @@ public:
 private:
   float chooseScale(float amax) const;
   Factors chooseBlock(float amax, float tensorFactor) const;
+  float roundScale(float scale) const;
   float roundInBook(float y, float random) const;
 
   QuantizedAttr format;

@@ -28,13 +28,23 @@ static Value chooseTensorFactor(ImplicitLocOpBuilder &b, Value largest,
   return factor;
 }
 
+/// Broadcasts a scalar to the shape of `like`.
+static Value broadcastTo(ImplicitLocOpBuilder &b, Value scalar, Value like) {
+  auto type = cast<RankedTensorType>(like.getType());
+  return buildBroadcast(b, scalar, {}, type.getShape());
+}
+
+/// Returns the factor of elements whose scale, that of their block times that
+/// of the tensor, is `scale`.
+static Value invertScale(ImplicitLocOpBuilder &b, Value scale) {
+  Value inverse = DivOp::create(b, buildConstant(b, scale, 1.0), scale);
+  return MinOp::create(b, inverse, buildConstant(b, inverse, kMaxFloat));
+}
+
 BlockScales mlir::binade::chooseBlockScales(ImplicitLocOpBuilder &b, Value amax,
                                             Value largest,
                                             QuantizedAttr format) {
   auto type = cast<RankedTensorType>(amax.getType());
-  auto broadcast = [&](Value scalar) {
-    return buildBroadcast(b, scalar, {}, type.getShape());
-  };
   BlockScales scales;
   Value tensorFactor;
   if (largest) {
@@ -48,23 +58,119 @@ BlockScales mlir::binade::chooseBlockScales(ImplicitLocOpBuilder &b, Value amax,
       return buildConstant(b, like, 1.0f / float(format.getPeak()));
     };
     Value perUnit =
-        largest ? broadcast(MulOp::create(b, tensorFactor, unit(largest)))
+        largest ? broadcastTo(b, MulOp::create(b, tensorFactor, unit(largest)),
+                              amax)
                 : unit(amax);
     scales.scale =
         CastOp::create(b, type.clone(format.getScale()),
                        MulOp::create(b, amax, perUnit), /*saturate=*/true);
     wide = buildCast(b, scales.scale, b.getF32Type());
   } else {
-    Value scaled = MulOp::create(b, amax, broadcast(tensorFactor));
+    Value scaled = MulOp::create(b, amax, broadcastTo(b, tensorFactor, amax));
     auto chosen = ChooseScaleOp::create(b, scaled, /*least=*/Value(),
                                         format.withoutTensorScale());
     scales.scale = chosen.getScale();
     wide = chosen.getFactor();
   }
   if (largest)
-    wide = MulOp::create(b, wide, broadcast(scales.tensorScale));
-  Value inverse = DivOp::create(b, buildConstant(b, amax, 1.0), wide);
-  scales.factor =
-      MinOp::create(b, inverse, buildConstant(b, inverse, kMaxFloat));
+    wide = MulOp::create(b, wide, broadcastTo(b, scales.tensorScale, amax));
+  scales.factor = invertScale(b, wide);
   return scales;
+}
+
+//===----------------------------------------------------------------------===//
+// The better of two scales
+//===----------------------------------------------------------------------===//
+
+/// Returns `count` elements of `x` along `axis`, from `first` on.
+static Value buildSlice(ImplicitLocOpBuilder &b, Value x, int64_t axis,
+                        int64_t first, int64_t count) {
+  auto type = cast<RankedTensorType>(x.getType());
+  SmallVector<int64_t> shape(type.getShape()), offsets(type.getRank(), 0),
+      strides(type.getRank(), 1);
+  shape[axis] = count;
+  offsets[axis] = first;
+  if (type.clone(shape) == type)
+    return x;
+  return SliceOp::create(b, type.clone(shape), x, offsets, strides);
+}
+
+static int64_t getSize(Value x, int64_t axis) {
+  return cast<RankedTensorType>(x.getType()).getDimSize(axis);
+}
+
+/// Adds the elements along `axis` one after the other.
+static Value addInOrder(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
+  Value sum = buildSlice(b, x, axis, 0, 1);
+  for (int64_t i = 1; i < getSize(x, axis); ++i)
+    sum = AddOp::create(b, sum, buildSlice(b, x, axis, i, 1));
+  return sum;
+}
+
+/// Adds the second half of the elements along `axis` to the first half, until
+/// one is left. Elements without a counterpart stay as if it were 0.
+static Value addByTree(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
+  while (getSize(x, axis) > 1) {
+    int64_t size = getSize(x, axis), half = llvm::PowerOf2Ceil(size) / 2;
+    Value low = buildSlice(b, x, axis, 0, half),
+          high = buildSlice(b, x, axis, half, size - half);
+    SmallVector<int64_t> starts(cast<RankedTensorType>(x.getType()).getRank(),
+                                0),
+        steps(starts.size(), 1);
+    if (high.getType() != low.getType())
+      high = PadOp::create(b, low.getType(), high, starts, steps);
+    x = AddOp::create(b, low, high);
+  }
+  return x;
+}
+
+Value mlir::binade::buildSumsInOrder(ImplicitLocOpBuilder &b, Value x,
+                                     bool isColumn) {
+  constexpr int64_t kRow = 1, kColumn = 3;
+  x = addInOrder(b, x, kColumn);
+  return isColumn ? addInOrder(b, x, kRow) : addByTree(b, x, kRow);
+}
+
+BlockScales mlir::binade::chooseBetterScales(ImplicitLocOpBuilder &b,
+                                             Value amax, Value largest, Value x,
+                                             QuantizedAttr format,
+                                             QuantizedAttr arranged,
+                                             function_ref<Value(Value)> addUp) {
+  auto type = cast<RankedTensorType>(amax.getType());
+  Value tensorFactor = chooseTensorFactor(b, largest, format);
+  BlockScales better;
+  better.tensorScale =
+      DivOp::create(b, buildConstant(b, largest, 1.0), tensorFactor);
+  Value unit =
+      DivOp::create(b, amax, buildConstant(b, amax, format.getLargest()));
+  unit = MulOp::create(b, unit, broadcastTo(b, tensorFactor, amax));
+  Value scale, error;
+  for (double stretch : QuantizedAttr::kStretches) {
+    BlockScales tried;
+    Value exact = MulOp::create(b, unit, buildConstant(b, unit, stretch));
+    tried.scale = CastOp::create(b, type.clone(format.getScale()), exact,
+                                 /*saturate=*/true);
+    Value wide = buildCast(b, tried.scale, b.getF32Type());
+    tried.factor = invertScale(
+        b, MulOp::create(b, wide, broadcastTo(b, better.tensorScale, wide)));
+    auto codes = EncodeOp::create(
+        b, cast<RankedTensorType>(x.getType()).clone(arranged.getCodeType()), x,
+        tried.factor, ValueRange(), arranged, /*saturate=*/true);
+    Value number = DequantizeOp::create(
+        b, x.getType(), ValueRange{codes, tried.scale}, arranged);
+    number = MulOp::create(b, number, broadcastTo(b, largest, number));
+    number = DivOp::create(b, number,
+                           buildConstant(b, number, format.getTensorPeak()));
+    Value difference = SubOp::create(b, number, x);
+    Value tolerated = addUp(MulOp::create(b, difference, difference));
+    if (!error) {
+      std::tie(scale, better.factor, error) = {wide, tried.factor, tolerated};
+      continue;
+    }
+    Value isBetter = CompareOp::create(b, tolerated, error, Comparison::Less);
+    scale = SelectOp::create(b, isBetter, wide, scale);
+    better.factor = SelectOp::create(b, isBetter, tried.factor, better.factor);
+  }
+  better.scale = buildCast(b, scale, format.getScale());
+  return better;
 }

@@ -21,6 +21,19 @@ struct BlockScales {
 BlockScales chooseBlockScales(ImplicitLocOpBuilder &b, Value amax,
                               Value largest, QuantizedAttr format);
 
+/// The same for a format that `comparesScales`: chooses the scale with the
+/// smaller error of the elements `x`, which `arranged` encodes. `addUp` sums
+/// squares of the shape of `x` in each block.
+BlockScales chooseBetterScales(ImplicitLocOpBuilder &b, Value amax,
+                               Value largest, Value x, QuantizedAttr format,
+                               QuantizedAttr arranged,
+                               function_ref<Value(Value)> addUp);
+
+/// Builds the sums of blocks along axes 1 and 3 of `x`, as `rounded_four_six`
+/// defines their order. Axes of length 1 remain. `isColumn` if blocks have one
+/// column, which is added like a row.
+Value buildSumsInOrder(ImplicitLocOpBuilder &b, Value x, bool isColumn);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_IR_OPS_BLOCKSCALES_H

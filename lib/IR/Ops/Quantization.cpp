@@ -259,6 +259,33 @@ static Value buildSmallest(ImplicitLocOpBuilder &b, Value magnitude,
   return NegOp::create(b, buildLargest(b, negative, format));
 }
 
+/// Returns the sum of each block of `x`, whose order `rounded_four_six`
+/// defines. `x` has the shape of the elements that are encoded in `arranged`.
+static Value buildSumsOfBlocks(ImplicitLocOpBuilder &b, Value x,
+                               QuantizedAttr arranged, bool isColumn) {
+  SmallVector<int64_t> shape(::getShape(x));
+  SmallVector<int64_t> scaleShape = arranged.getScaleShape(shape);
+  int64_t count = ShapedType::getNumElements(shape);
+  std::optional<Groups> groups = findGroups(shape, arranged);
+  if (groups && groups->axis == -2) {
+    x = buildReshape(
+        b, x,
+        {count / (groups->size * shape.back()), groups->size, shape.back(), 1});
+  } else if (groups || arranged.getGranularity() == Granularity::PerRow) {
+    int64_t size = groups ? groups->size : shape.back();
+    x = buildReshape(b, x, {count / size, 1, 1, size});
+  } else {
+    auto [rows, columns] = getLastTwoSizes(shape);
+    int64_t high = arranged.getExtent()[0], wide = arranged.getExtent()[1];
+    int64_t across = llvm::divideCeil(columns, wide);
+    x = arrangeBlocks(b, x, arranged);
+    int64_t padded = cast<RankedTensorType>(x.getType()).getNumElements();
+    x = buildReshape(b, x,
+                     {padded / (high * wide * across), high, across, wide});
+  }
+  return buildReshape(b, buildSumsInOrder(b, x, isColumn), scaleShape);
+}
+
 /// Packs two codes into each byte, the first in the upper half.
 static Value pack(ImplicitLocOpBuilder &b, Value codes) {
   int64_t count = cast<RankedTensorType>(codes.getType()).getNumElements();
@@ -325,7 +352,8 @@ static Value lookThroughViews(Value x, QuantizedAttr format,
 /// can measure and quantize rows.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = fitGroups(getFormat(), ::getShape(getX()));
-  QuantizedAttr arranged = format;
+  QuantizedAttr arranged =
+      format.comparesScales() ? format.withChosenScale() : format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
   Value x = lookThroughViews(getX(), format, *this);
@@ -334,7 +362,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   bool hasGroups = findGroups(shape, format).has_value();
   Value rows = hasGroups ? Value() : arrangeRows(b, x, format);
   if (rows) {
-    arranged = format.withGroups(Granularity::PerRow, {});
+    arranged = arranged.withGroups(Granularity::PerRow, {});
     x = rows;
   }
   // Casts follow the views, because kernels widen operands, but not views of
@@ -361,7 +389,14 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
     Value largest;
     if (format.getTensorScale())
       largest = buildLargestOfTensor(b, hasGroups ? magnitude : amax);
-    factors = chooseBlockScales(b, amax, largest, format);
+    auto addUp = [&](Value squares) {
+      return buildSumsOfBlocks(b, squares, arranged,
+                               getFormat().getExtent()[1] == 1);
+    };
+    factors =
+        format.comparesScales()
+            ? chooseBetterScales(b, amax, largest, x, format, arranged, addUp)
+            : chooseBlockScales(b, amax, largest, format);
   } else {
     auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
     factors = {chosen.getScale(), chosen.getFactor(), Value()};

@@ -205,6 +205,12 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
     FailureOr<NamedFormats> found = findOne(name, location, floats, isOffered);
     if (failed(found))
       return failure();
+    auto quantized = dyn_cast<QuantizedAttr>(found->formats.ofSigned);
+    if (quantized && quantized.comparesScales())
+      return emitError(location)
+             << "format '" << name << "' chooses scales by the errors of "
+             << "rounding to nearest, and cannot be '" << kStochastic
+             << "'; use a format with rule 'rounded_headroom'";
     for (Attribute *format :
          {&found->formats.ofSigned, &found->formats.ofUnsigned})
       if (!(*format = getStochastic(*format)))
@@ -372,6 +378,8 @@ std::string describeFormat(Attribute format) {
     text += " in two levels";
   if (quantized.getRule() == ScaleRule::RoundedHeadroom)
     text += " with headroom";
+  if (quantized.comparesScales())
+    text += " by 4 or 6";
   if (quantized.getHistory() > 0)
     text += " delayed";
   if (int64_t margin = quantized.getMargin())

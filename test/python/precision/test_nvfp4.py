@@ -6,9 +6,9 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+from support.nvfp4 import SHAPES, parts_of, quantize_all, same
 from support.paths import ROOT
 from support.quantization import apply, backends, bits, load, quantize
-from support.reference import evaluate, tensor_type
 
 sys.path.append(str(ROOT / "test/data"))
 import make_nvfp4 as published  # noqa: E402
@@ -17,21 +17,6 @@ F32 = np.float32
 E4M3, E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float4_e2m1fn
 NVFP4 = "f4E2M1FN, per_block<{}, {}>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_inverse"
 CASES = load("nvfp4")
-
-
-def parts_of(shape, rows=1, columns=16, scale="f8E4M3FN"):
-    down, across = -(-shape[0] // rows), -(-shape[1] // columns)
-    return [(shape, "i8"), ((down, across), scale), ((), "f32")]
-
-
-def same(found, expected):
-    """Compares parts with (codes, codes of scales, tensor scale). Where a scale is NaN, the
-    codes mean nothing."""
-    codes, scales, tensor = (np.asarray(part) for part in found)
-    np.testing.assert_array_equal(scales.view(np.uint8), expected[1])
-    np.testing.assert_array_equal(tensor, expected[2])
-    if not np.isnan(expected[2]):
-        np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
 
 
 @backends
@@ -46,34 +31,6 @@ def test_recorded_tensors(case, backend):
     np.testing.assert_array_equal(back, published.dequantize(codes, scales, tensor))
 
 
-def quantize_all(tensors, rows, columns, backend):
-    """The parts of each tensor, from one module."""
-    form = f"#binade.quantized<{NVFP4.format(rows, columns)}>"
-    lines, names, results = [], [], []
-    for index, x in enumerate(tensors):
-        types = [tensor_type(*part) for part in parts_of(x.shape, rows, columns)]
-        lines.append(
-            f"%y{index}:3 = binade.quantize %x{index} {{format = {form}, saturate}} : "
-            f"({tensor_type(x.shape, 'f32')}) -> ({', '.join(types)})"
-        )
-        names += [f"%y{index}#{part}" for part in range(3)]
-        results += types
-    arguments = ", ".join(
-        f"%x{i}: {tensor_type(x.shape, 'f32')}" for i, x in enumerate(tensors)
-    )
-    module = "\n".join(
-        [f"func.func @f({arguments}) -> ({', '.join(results)}) {{", *lines,
-         f"return {', '.join(names)} : {', '.join(results)}", "}"]
-    )  # fmt: skip
-    inputs = {f"arg{i}": x for i, x in enumerate(tensors)}
-    outputs = evaluate(module, inputs, "--backend", backend)
-    return [
-        [outputs[f"result{3 * i + part}"] for part in range(3)]
-        for i in range(len(tensors))
-    ]
-
-
-SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
 BATCHES = 20
 
 
@@ -88,7 +45,7 @@ def test_random_tensors(rows, backend):
             published.draw(random, SHAPES[random.integers(len(SHAPES))])
             for _ in range(250)
         ]
-        for x, found in zip(tensors, quantize_all(tensors, rows, 16, backend)):
+        for x, found in zip(tensors, quantize_all(tensors, NVFP4, backend, rows)):
             same(found, published.quantize(x, rows))
 
 
@@ -120,7 +77,7 @@ def draw_ties(random):
 def test_order_of_operations(backend):
     random = np.random.default_rng(7)
     tensors = [draw_ties(random) for _ in range(40)]
-    for x, found in zip(tensors, quantize_all(tensors, 1, 16, backend)):
+    for x, found in zip(tensors, quantize_all(tensors, NVFP4, backend)):
         same(found, published.quantize(x))
 
 

@@ -124,8 +124,8 @@ def Binade_ChooseScaleOp : Binade_QuantizationOp<"choose_scale", ["getSchedule"]
     - (C1) `least` is given if the format has `expand`, otherwise not.
     - (C2) All results have the shape of `amax`. Scales have the format's type, the others
       are f32.
-    - (C3) The format has no `tensor_scale`, and its rule is neither `rounded_inverse`
-      nor `rounded_headroom`: `quantize` decomposes these into arithmetic.
+    - (C3) The format has no `tensor_scale`, and its scales are not f8E4M3FN: `quantize`
+      decomposes these into arithmetic.
 
     Example:
 
