@@ -1,6 +1,7 @@
 """NVFP4 with the better of two scales for each block (Four Over Six), bit for bit the published
 formulas in numpy (test/data/make_nvfp4.py)."""
 
+import re
 import sys
 
 import numpy as np
@@ -16,6 +17,7 @@ import make_nvfp4 as published  # noqa: E402
 F32 = np.float32
 FORM = "f4E2M1FN, per_block<{}, {}>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_four_six"
 CASES = load("nvfp4_four_six")
+MINI = ROOT / "examples/char-gpt/mini.onnx"
 
 
 @backends
@@ -136,6 +138,17 @@ def test_exported_steps_quantize_equally(rows, columns, backend):
             same(found, (codes.T, scales.T, tensor))
         else:
             same(found, published.quantize_four_six(x, rows))
+
+
+def test_the_policy_compares_scales_of_values_rounded_to_nearest():
+    process = binade("explain", MINI, "--policy", "nvfp4-four-six")
+    assert process.returncode == 0, process.stderr
+    row, block = (f"f4E2M1FN/{size}/16 in two levels by 4 or 6" for size in (1, 16))
+    random = "f4E2M1FN/1/16 in two levels stochastic"
+    layer = re.search(r"blocks\.1\.mlp\.2/\w+\n(  .*\n){3}", process.stdout)[0]
+    assert f"  fprop  bf16, sums f32, operands {row} x {block}" in layer
+    assert f"  dgrad  bf16, sums f32, operands {random} x {block}" in layer
+    assert f"  wgrad  bf16, sums f32, operands {random} x {row}" in layer
 
 
 HEAD = "name: mine\nextends: bf16-amp\nrules:\n- match: { op: matmul, role: weight }\n"
