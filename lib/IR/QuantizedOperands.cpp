@@ -31,6 +31,15 @@ bool mlir::binade::canRepresentQuantized(QuantizedAttr format) {
          format.getFormat().getWidth() <= 8;
 }
 
+QuantizedAttr mlir::binade::orientScales(OpOperand &operand,
+                                         QuantizedAttr format) {
+  auto op = cast<PrecisionOpInterface>(operand.getOwner());
+  if (op.getSummedAxis(operand.getOperandNumber()) != -2)
+    return format;
+  auto type = cast<RankedTensorType>(operand.get().getType());
+  return format.getTransposed(type.getDimSize(type.getRank() - 2));
+}
+
 FloatType mlir::binade::getComputed(PrecisionAttr decision) {
   FloatType compute = decision.getCompute();
   if (!decision.getOperands() || !decision.getAccumulate())

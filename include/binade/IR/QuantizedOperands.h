@@ -16,6 +16,9 @@ bool canRepresentDequantized(QuantizedAttr format);
 /// scale of the whole tensor can multiply the sums instead of the elements.
 bool canRepresentQuantized(QuantizedAttr format);
 
+/// Returns `format` with scales along the axis that is summed for `operand`.
+QuantizedAttr orientScales(OpOperand &operand, QuantizedAttr format);
+
 /// Returns the decision for the matmuls into which an op is decomposed: TF32,
 /// which types do not show. Null for other formats.
 PrecisionAttr getMultiplied(PrecisionAttr decision);

@@ -17,6 +17,9 @@ struct Choice {
   StringRef reason;
   /// The value that follows `reason` in messages; null if there is none.
   Value from;
+  /// Whether a contraction that computes in the format quantizes its operands,
+  /// if a rule asks for that.
+  bool quantizes = true;
 };
 
 /// Chooses one of the policy's formats for each node of a graph, also for nodes
@@ -43,7 +46,9 @@ std::unique_ptr<Assigner> createPainting();
 /// Creates the assigner that minimizes the run time of the step by a minimum
 /// cut, with the costs of the policy's target. It may choose any format for
 /// `allow`, `infer` and `clear` ops, and counts the time of casts. It never
-/// chooses a format that is not faster than the wide one for some op.
+/// chooses a format that is not faster than the wide one for some op. If the
+/// costs have rates of quantized formats, it also chooses which contractions
+/// quantize their operands, of those for which a rule asks for it.
 std::unique_ptr<Assigner> createCut();
 
 /// Creates the assigner that `policy` asks for.
@@ -66,9 +71,13 @@ Formats getFormats(const PrecisionGraph &graph, unsigned node,
                    const Choice &choice);
 Formats getFormats(PrecisionAttr decision);
 
+/// Returns the format to which a rule asks to quantize an operand of `node`;
+/// null without such a rule.
+QuantizedAttr getQuantizedFormat(const PrecisionNode &node, OpOperand &operand);
+
 /// Whether a rule asks for quantized operands of `node`, a contraction, but
-/// `decision` does not quantize them because the node computes in a wide
-/// format.
+/// `decision` does not quantize them, because the node computes in a wide
+/// format, or because an assigner found that slower.
 bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 
 /// Builds `#binade.precision` attributes from choices. Caches them, because a

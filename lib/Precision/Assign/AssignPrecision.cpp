@@ -84,16 +84,19 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
       remark::missed(op->getLoc(), kRemark)
           << remark::metric("op", op->getName().getStringRef())
           << remark::metric("rule", node.rule->origin)
-          << remark::reason(
-                 "operands are not quantized: the op computes in {0}",
-                 llvm::to_string(decision.getCompute()));
+          << (decision.getCompute() == policy.wide || !policy.cut
+                  ? remark::reason(
+                        "operands are not quantized: the op computes in {0}",
+                        llvm::to_string(decision.getCompute()))
+                  : remark::reason("operands are not quantized: that is slower "
+                                   "on the target of the cut"));
   }
   for (auto [rule, found] : products) {
     if (found.all == 0)
       emitWarning(
           rule->location,
           "quantizes nothing: it matches no matmul or other contraction");
-    else if (found.quantized == 0)
+    else if (found.quantized == 0 && !policy.cut)
       emitWarning(rule->location,
                   "quantizes nothing: all contractions that it decides (")
           << found.all << ") compute in the wide format; "
@@ -110,6 +113,17 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
         << policy.name
         << "' quantizes no matmul of this model: no rule with 'quantize' "
            "decides one; 'binade policy check' shows what rules match";
+}
+
+/// Emits a remark if a cut cannot count the time to quantize operands.
+static void reportMissingRates(const PrecisionGraph &graph) {
+  const std::optional<CutSettings> &cut = graph.getPolicy().cut;
+  if (cut && graph.quantizesOperands() && cut->target.quantized.empty())
+    emitRemark(cut->location)
+        << "costs of '" << cut->target.target
+        << "' have no rates of quantized formats ('quantized'), so that narrow "
+           "contractions quantize their operands even where that is slower; "
+           "'binade costs --measure' writes the rates of this machine";
 }
 
 /// Collects the ops with an operand or result that a narrow format cannot
@@ -137,6 +151,7 @@ static void findUnsuitableOps(const PrecisionGraph &graph,
 }
 
 static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
+  reportMissingRates(graph);
   std::vector<Choice> choices =
       createAssigner(graph.getPolicy())->assign(graph);
   DecisionBuilder builder(graph);

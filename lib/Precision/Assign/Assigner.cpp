@@ -70,11 +70,12 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   if (op.accumulates() && isNarrow(formats.compute)) {
     bool roundsBias =
         graph.getPolicy().narrowsBiases() && isNarrow(formats.result);
-    formats.operands = chooseOperands(
-        op,
-        node.rule ? node.rule->settings.quantize.get(node.product)
-                  : OperandFormats(),
-        roundsBias ? formats.result : FloatType());
+    formats.operands =
+        chooseOperands(op,
+                       node.rule && choice.quantizes
+                           ? node.rule->settings.quantize.get(node.product)
+                           : OperandFormats(),
+                       roundsBias ? formats.result : FloatType());
   }
   if (node.savedFormat)
     formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});
@@ -85,12 +86,26 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   return formats;
 }
 
+QuantizedAttr mlir::binade::getQuantizedFormat(const PrecisionNode &node,
+                                               OpOperand &operand) {
+  PrecisionOpInterface op = node.op;
+  if (node.isPinned || !node.rule || !op.accumulates() ||
+      op.getOperandFormat(operand.getOperandNumber()) != FormatRole::Chosen)
+    return {};
+  const OperandFormats &formats =
+      node.rule->settings.quantize.get(node.product);
+  return formats ? formats.get(findOperandKind(operand)) : QuantizedAttr();
+}
+
 bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
                                           PrecisionAttr decision) {
+  ArrayAttr operands = decision.getOperands();
+  if (operands && llvm::any_of(operands, llvm::IsaPred<QuantizedAttr>))
+    return false;
   PrecisionOpInterface op = node.op;
-  return !node.isPinned && node.rule &&
-         node.rule->settings.quantize.get(node.product) && op.accumulates() &&
-         !isNarrow(decision.getCompute());
+  return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+    return bool(getQuantizedFormat(node, operand));
+  });
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {

@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "FormatCosts.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/Precision/Assigner.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/MapVector.h"
 #include <cmath>
 #include <numeric>
 
@@ -30,6 +32,7 @@ public:
   explicit Pricing(const PrecisionGraph &graph)
       : graph(graph), policy(graph.getPolicy()),
         formats(getFormatChoices(policy)), chosen(formats.size()) {
+    addQuantizedChoice();
     for (const PrecisionNode &node : graph.getNodes()) {
       addFormat(node.compute);
       addFormat(node.settled);
@@ -60,17 +63,43 @@ public:
       problem.addNode(prices);
     }
     addValues(problem);
+    addQuantizations(problem);
     std::vector<Choice> choices;
     choices.reserve(graph.getNodes().size());
     for (auto [node, format] : llvm::zip(graph.getNodes(), problem.minimize()))
       choices.push_back(
           {formats[format],
            isFree(node) ? "is cheapest in this format, casts included" : "",
-           {}});
+           {},
+           /*quantizes=*/!quantized || isQuantized(format) || !isFree(node)});
     return choices;
   }
 
 private:
+  /// If the time to quantize is known, adds the narrow format again, for
+  /// contractions that quantize their operands.
+  void addQuantizedChoice() {
+    if (!graph.quantizesOperands() || policy.cut->target.quantized.empty())
+      return;
+    FloatType narrow =
+        llvm::is_contained(formats, policy.narrow) ? policy.narrow : formats[1];
+    if (narrow == policy.wide)
+      return;
+    quantized = chosen++;
+    formats.push_back(narrow);
+  }
+  bool isQuantized(unsigned format) const { return quantized == format; }
+
+  /// Whether a rule asks for a quantized operand of the node, and the choice is
+  /// free.
+  bool mayQuantize(const PrecisionNode &node) const {
+    PrecisionOpInterface op = node.op;
+    return quantized &&
+           llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+             return bool(getQuantizedFormat(node, operand));
+           });
+  }
+
   /// Returns the wide format's rate if `rate` exceeds it by less than the noise
   /// of measurements, else `rate`.
   static double discardNoise(double rate, double wide) {
@@ -102,8 +131,12 @@ private:
   void findPrices(unsigned index, std::vector<Cost> &prices) const {
     const PrecisionNode &node = graph.getNodes()[index];
     prices.assign(formats.size(), kForbidden);
+    bool quantizes = mayQuantize(node);
     if (!isFree(node)) {
-      prices[node.compute ? getIndex(node.compute) : 0] = 0;
+      bool isSettled = quantizes && node.compute == formats[*quantized];
+      prices[isSettled      ? *quantized
+             : node.compute ? getIndex(node.compute)
+                            : 0] = 0;
       return;
     }
     PrecisionOpInterface op = node.op;
@@ -111,11 +144,12 @@ private:
     std::optional<int64_t> products = op.countMacs();
     bool isSaved = isa<SaveOp>(*op) && !node.result;
     for (unsigned i = 0; i < chosen; ++i) {
-      if (!node.fits(formats[i]))
+      if (!node.fits(formats[i]) || (isQuantized(i) && !quantizes))
         continue;
       double seconds = traffic / rates[i].elements;
       if (products)
-        seconds += predictProducts(op, *products, i);
+        seconds += isQuantized(i) ? predictQuantized(node, *products)
+                                  : predictProducts(op, *products, i);
       if (node.precisionClass == PrecisionClass::Infer && i > 0)
         seconds += getPenalty(formats[i]);
       if (isSaved)
@@ -137,6 +171,20 @@ private:
     shape.bytes = shape.outBytes =
         llvm::divideCeil(formats[format].getIntOrFloatBitWidth(), 8);
     return gpu->predictMatmul(shape);
+  }
+
+  /// Returns the seconds in which a contraction dequantizes and multiplies
+  /// quantized operands.
+  double predictQuantized(const PrecisionNode &node, int64_t macs) const {
+    PrecisionOpInterface op = node.op;
+    double seconds = 0, rate = HUGE_VAL;
+    for (OpOperand &operand : op->getOpOperands())
+      if (QuantizedAttr format = getQuantizedFormat(node, operand)) {
+        const QuantizedRates &found = *policy.cut->target.find(format);
+        seconds += countElements(operand.get()) / found.dequantize;
+        rate = std::min(rate, found.products);
+      }
+    return seconds + macs / discardNoise(rate, rates[*quantized].products);
   }
 
   /// Returns the cost, in seconds, of the memory of a value saved for backward.
@@ -199,6 +247,7 @@ private:
     // The kernel of a producer also writes casts of its result; the cast of an
     // argument is a kernel of its own.
     bool isOwnKernel = isa<BlockArgument>(input.value);
+    bool isReadNarrow = isReadUnquantized(input.value, readers);
     SmallVector<Cost> casts;
     for (unsigned from = 0; from < formats.size(); ++from)
       for (unsigned to = 0; to < formats.size(); ++to) {
@@ -206,10 +255,58 @@ private:
         if (isOwnKernel)
           seconds +=
               policy.cut->target.launch + elements / rates[from].elements;
-        casts.push_back(from == to ? 0 : toCost(seconds));
+        bool costsNothing =
+            formats[from] == formats[to] || (isQuantized(to) && !isReadNarrow);
+        casts.push_back(costsNothing ? 0 : toCost(seconds));
       }
     problem.addValue(settled ? std::nullopt : input.producer,
                      settled ? getIndex(settled) : 0, readers, casts);
+  }
+
+  /// Whether a contraction that may quantize its operands reads `value` without
+  /// quantizing it.
+  bool isReadUnquantized(Value value, ArrayRef<unsigned> readers) const {
+    return quantized && llvm::any_of(readers, [&](unsigned reader) {
+             const PrecisionNode &node = graph.getNodes()[reader];
+             PrecisionOpInterface op = node.op;
+             return mayQuantize(node) &&
+                    llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+                      return operand.get() == value &&
+                             !getQuantizedFormat(node, operand);
+                    });
+           });
+  }
+
+  /// Adds every value that contractions may quantize, once for each format. It
+  /// is quantized if one of them does so, at the same cost from any format. A
+  /// value and its saved copy share the quantized tensor.
+  void addQuantizations(FormatCosts &problem) const {
+    if (!quantized)
+      return;
+    llvm::MapVector<std::pair<Value, QuantizedAttr>, SmallVector<unsigned>>
+        readers;
+    for (auto [index, node] : llvm::enumerate(graph.getNodes())) {
+      PrecisionOpInterface op = node.op;
+      for (OpOperand &operand : op->getOpOperands())
+        if (QuantizedAttr format = getQuantizedFormat(node, operand)) {
+          Value value = operand.get();
+          while (auto save = value.getDefiningOp<SaveOp>())
+            value = save.getX();
+          auto &list = readers[{value, orientScales(operand, format)}];
+          if (list.empty() || list.back() != index)
+            list.push_back(index);
+        }
+    }
+    const TargetCosts &target = policy.cut->target;
+    for (const auto &[key, list] : readers) {
+      double elements = countElements(key.first);
+      std::vector<Cost> casts(formats.size() * formats.size());
+      for (unsigned from = 0; from < formats.size(); ++from)
+        if (!isQuantized(from))
+          casts[from * formats.size() + *quantized] = toCost(
+              target.launch + elements / target.find(key.second)->quantize);
+      problem.addValue(std::nullopt, /*format=*/0, list, casts);
+    }
   }
 
   const PrecisionGraph &graph;
@@ -217,6 +314,8 @@ private:
   /// The formats to choose from, then those that are fixed somewhere.
   SmallVector<FloatType> formats;
   unsigned chosen;
+  /// The choice in `formats` of contractions with quantized operands.
+  std::optional<unsigned> quantized;
   SmallVector<FormatRates> rates;
 };
 

@@ -45,9 +45,12 @@ std::string Explanation::getReason(unsigned node) const {
   bool isSettled = graph.getNodes()[node].compute != nullptr;
   bool lacksCodes =
       lacksQuantizedOperands(graph.getNodes()[node], decisions[node]);
-  std::string text = lacksCodes ? "its operands are not quantized, because it "
-                                  "computes in a wide format"
-                                : "";
+  std::string text;
+  if (lacksCodes)
+    text = choices[node].quantizes
+               ? "its operands are not quantized, because it computes in a "
+                 "wide format"
+               : "its operands are not quantized, because that is slower";
   if (isSettled || choice.reason.empty())
     return text;
   if (lacksCodes)

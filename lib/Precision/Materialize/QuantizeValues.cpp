@@ -4,6 +4,7 @@
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -13,15 +14,6 @@ using namespace mlir::binade;
 static bool isDecoded(Value value, QuantizedAttr format) {
   auto decoded = value.getDefiningOp<DequantizeOp>();
   return decoded && decoded.getFormat() == format;
-}
-
-/// Returns `format` with scales along the axis that is summed for `operand`.
-static QuantizedAttr orientScales(OpOperand &operand, QuantizedAttr format) {
-  auto op = cast<PrecisionOpInterface>(operand.getOwner());
-  if (op.getSummedAxis(operand.getOperandNumber()) != -2)
-    return format;
-  auto type = cast<RankedTensorType>(operand.get().getType());
-  return format.getTransposed(type.getDimSize(type.getRank() - 2));
 }
 
 /// Returns the phase of the producer of `value`.

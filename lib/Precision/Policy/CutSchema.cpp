@@ -37,6 +37,65 @@ static YamlSchema<FormatRates> ratesSchema() {
       check);
 }
 
+/// Parses the name of a quantized format.
+static YamlKey<QuantizedRates> quantizedFormatKey() {
+  YamlSchema<QuantizedAttr> format = yamlTensorFormat();
+  format.schema["description"] =
+      "The format: a name that 'binade list formats' "
+      "shows";
+  auto read = [read = format.read](YamlReader &reader, Node &node,
+                                   QuantizedRates &rates) -> LogicalResult {
+    if (failed(read(reader, node, rates.format)))
+      return failure();
+    FailureOr<std::string> name = reader.readScalar(node, "a format");
+    if (succeeded(name))
+      rates.name = *name;
+    return name;
+  };
+  return {"format", read, std::move(format.schema)};
+}
+
+static YamlSchema<QuantizedRates> quantizedRatesSchema() {
+  auto check = [](YamlReader &reader, Node &node, QuantizedRates &rates) {
+    bool isWhole = rates.format && rates.products > 0 && rates.quantize > 0 &&
+                   rates.dequantize > 0;
+    return isWhole ? success()
+                   : reader.error(node, "expected 'format', 'products', "
+                                        "'quantize' and 'dequantize'");
+  };
+  return yamlMapping<QuantizedRates>(
+      "the rates of a quantized format",
+      {quantizedFormatKey(),
+       yamlKey("products",
+               "Multiply-adds per second in a large matmul of quantized "
+               "operands, without the time to dequantize them",
+               &QuantizedRates::products, rate()),
+       yamlKey("quantize",
+               "Elements per second that are quantized, scales included",
+               &QuantizedRates::quantize, rate()),
+       yamlKey("dequantize",
+               "Elements per second that are dequantized for a matmul",
+               &QuantizedRates::dequantize, rate())},
+      check);
+}
+
+const QuantizedRates *TargetCosts::find(QuantizedAttr format) const {
+  auto rank = [&](const QuantizedRates &rates) {
+    QuantizedAttr own = rates.format;
+    bool sharesAlike = own.getGranularity() == format.getGranularity(),
+         isAsLong = own.getExtent() == format.getExtent(),
+         hasElements = own.getElement() == format.getElement();
+    return std::tuple(own == format, sharesAlike, hasElements, isAsLong);
+  };
+  // Of equally similar formats, the slowest one.
+  auto found = llvm::max_element(
+      quantized, [&](const QuantizedRates &left, const QuantizedRates &right) {
+        return std::tuple(rank(left), right.quantize) <
+               std::tuple(rank(right), left.quantize);
+      });
+  return found == quantized.end() ? nullptr : &*found;
+}
+
 const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
   auto check = [](YamlReader &reader, Node &node, TargetCosts &costs) {
     bool isWhole =
@@ -49,13 +108,19 @@ const YamlSchema<TargetCosts> &mlir::binade::getCostsFileSchema() {
       "costs",
       {yamlKey("target", "What was measured", &TargetCosts::target,
                yamlString()),
+       yamlKey("processor", "The processor that was measured",
+               &TargetCosts::processor, yamlString()),
        yamlKey("chip",
                "GPU whose matmuls are predicted by their shapes, such as sm_90",
                &TargetCosts::chip, yamlString()),
        yamlKey("launch", "Seconds to start a kernel", &TargetCosts::launch,
                rate()),
        yamlKey("formats", "How fast the target is in each format",
-               &TargetCosts::formats, yamlList(ratesSchema()))},
+               &TargetCosts::formats, yamlList(ratesSchema())),
+       yamlKey("quantized",
+               "How fast the target is with operands in each quantized format; "
+               "without it, a cut does not count the time to quantize",
+               &TargetCosts::quantized, yamlList(quantizedRatesSchema()))},
       check);
   return form;
 }
@@ -85,6 +150,8 @@ std::string mlir::binade::writeCosts(const TargetCosts &costs) {
   if (costs.chip.empty())
     text = "# Measured by 'binade costs'. Seconds, and events per second.\n";
   text += llvm::formatv("target: {0}\n", costs.target);
+  if (!costs.processor.empty())
+    text += llvm::formatv("processor: {0}\n", costs.processor);
   if (!costs.chip.empty())
     text += llvm::formatv("chip: {0}\n", costs.chip);
   text += llvm::formatv("launch: {0:e3}\nformats:\n", costs.launch);
@@ -92,6 +159,13 @@ std::string mlir::binade::writeCosts(const TargetCosts &costs) {
     text += llvm::formatv(
         "- {{ format: {0}, products: {1:e3}, elements: {2:e3} }\n",
         llvm::to_string(rates.format), rates.products, rates.elements);
+  if (!costs.quantized.empty())
+    text += "quantized:\n";
+  for (const QuantizedRates &rates : costs.quantized)
+    text += llvm::formatv("- {{ format: {0}, products: {1:e3}, quantize: "
+                          "{2:e3}, dequantize: {3:e3} }\n",
+                          rates.name, rates.products, rates.quantize,
+                          rates.dequantize);
   return text;
 }
 

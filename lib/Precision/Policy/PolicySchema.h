@@ -20,6 +20,8 @@ const YamlSchema<TargetCosts> &getCostsFileSchema();
 YamlSchema<PolicyRule> yamlRule();
 YamlSchema<PolicySelector> yamlSelector();
 YamlSchema<CutSettings> yamlCut();
+/// Parses the name of a quantized format for tensors.
+YamlSchema<QuantizedAttr> yamlTensorFormat();
 
 /// The prefix of an alarm's action that switches to another policy.
 inline constexpr StringLiteral kSwitchWord = "switch:";

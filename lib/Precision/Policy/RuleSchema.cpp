@@ -50,7 +50,7 @@ static YamlSchema<StateFormats> stateSchema() {
                      findStateFormats);
 }
 
-static YamlSchema<QuantizedAttr> tensorFormatSchema() {
+YamlSchema<QuantizedAttr> mlir::binade::yamlTensorFormat() {
   return namedSchema<QuantizedAttr>("a format with scales such as e4m3-tensor",
                                     [](StringRef name, Location location) {
                                       return findTensorFormat(name, location);
@@ -94,7 +94,7 @@ static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
   for (const OperandKey &key : kOperandKeys)
     if (key.member != other)
       keys.push_back(
-          yamlKey(key.name, key.help, key.member, tensorFormatSchema()));
+          yamlKey(key.name, key.help, key.member, yamlTensorFormat()));
   auto check = [other](YamlReader &reader, Node &node,
                        OperandFormats &formats) -> LogicalResult {
     unsigned count = 0;
@@ -120,7 +120,7 @@ static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
 static YamlSchema<ProductFormats> operandsSchema() {
   std::vector<YamlKey<ProductFormats>> keys;
   for (const OperandKey &key : kOperandKeys) {
-    YamlSchema<QuantizedAttr> form = tensorFormatSchema();
+    YamlSchema<QuantizedAttr> form = yamlTensorFormat();
     form.schema["description"] = key.help;
     keys.push_back(
         {key.name.str(),
