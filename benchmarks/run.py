@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [memory] [compile] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -15,6 +15,7 @@ states    the same update with quantized states, against torchao and bitsandbyte
 optimizers  binade.torch.AdamW in a loop against torch.optim.AdamW, and the cost of a call
 statistics  steps of both char-GPTs with statistics against those without
 monitor   a PyTorch loop that binade.torch.monitor watches against the same without it
+memory    the memory of steps of char-gpt and GPT-2 against torch.compile
 compile   import and compilation of a model, by phase (give it by --model)
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
@@ -42,7 +43,7 @@ def main() -> None:
         "what",
         nargs="*",
         help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
-        "optimizers, statistics, monitor, compile (default: all)",
+        "optimizers, statistics, monitor, memory, compile (default: all)",
     )
     parser.add_argument(
         "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"
@@ -57,6 +58,7 @@ def main() -> None:
     import compilation
     import cut
     import fp8
+    import memory
     import monitored
     import optimizers
     import quantize
@@ -73,6 +75,7 @@ def main() -> None:
         "optimizers": optimizers.measure,
         "statistics": watched.measure,
         "monitor": monitored.measure,
+        "memory": memory.measure,
         "compile": compilation.measure,
     }
     unknown = [name for name in arguments.what if name not in benchmarks]

@@ -36,7 +36,7 @@ static const std::vector<Group> &getGroups() {
       {"Optimization",
        {"--optimizer", "--lr", "--set", "--group", "--decay", "--schedule",
         "--warmup", "--clip", "--accumulate", "--accumulate-in-momentum",
-        "--exchange"}},
+        "--release-gradients", "--exchange"}},
       {"Run",
        {"--steps", "--epochs", "--seed", "--out", "--overwrite", "--resume",
         "--save-every", "--keep", "--max-seconds", "--stop-after"}},

@@ -9,6 +9,7 @@
 #include "binade/IR/Exported.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Release.h"
 #include "binade/IR/Subgradient.h"
 #include "binade/IR/Watch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -178,7 +179,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
                              << "' to be \"share\", \"first\" or \"flat\", "
                                 "got "
                              << attribute.getValue();
-  if (name == kPaddingIndexAttr)
+  if (name == kPaddingIndexAttr || name == kReleaseAttr)
     return expect<IntegerAttr>(op, attribute, "an integer");
   if (name == kTargetAttr)
     return expect<TargetAttr>(op, attribute, "a #binade.target");

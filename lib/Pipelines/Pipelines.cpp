@@ -33,6 +33,8 @@ static void addOptimizer(OpPassManager &pm, const CompileOptions &options) {
   append.decay = options.decay;
   append.clip = options.clip;
   append.onNonfinite = options.onNonfinite;
+  if (options.onNonfinite.empty())
+    append.onNonfinite = options.releaseGradients ? "continue" : "skip";
   append.keepGradients = options.keepGradients;
   append.keepOutputs = options.keepOutputs;
   pm.addPass(createAppendOptimizerPass(std::move(append)));
@@ -130,6 +132,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     pm.addPass(createHoistReshapesPass());
     pm.addPass(createFuseMovementIntoKernelsPass());
     pm.addPass(createRecomputeInReadersPass());
+    if (options.releaseGradients)
+      pm.addPass(createReleaseGradientsPass());
     pm.addPass(createFormKernelsPass());
     pm.addPass(createChooseAccuracyPass());
     pm.addPass(createBatchLaunchesPass());

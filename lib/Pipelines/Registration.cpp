@@ -137,6 +137,10 @@ struct KernelsPipelineOptions : PassPipelineOptions<KernelsPipelineOptions> {
       *this, "target",
       llvm::cl::desc(
           "GPU to compile for, such as cuda:sm_90; empty for the CPU")};
+  Option<bool> releaseGradients{
+      *this, "release-gradients",
+      llvm::cl::desc("update each parameter as soon as its gradient is "
+                     "complete, which frees the gradient's memory")};
 };
 
 struct MonitorPipelineOptions : PassPipelineOptions<MonitorPipelineOptions> {
@@ -220,6 +224,7 @@ void mlir::binade::registerPipelines() {
       CompilerPhase::Kernels,
       [](CompileOptions &options, const KernelsPipelineOptions &parsed) {
         options.target = parsed.target;
+        options.releaseGradients = parsed.releaseGradients;
       });
   registerWith<MonitorPipelineOptions>(
       CompilerPhase::Monitor,

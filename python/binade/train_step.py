@@ -79,8 +79,8 @@ def compile(  # noqa: A001 (what it does)
         ``activation_memory``, ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``,
         ``strict``, ``save_kernels``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
-        ``accumulate_in_momentum``, ``allow_links``, ``fail_on_nonfinite``, ``exchange`` for
-        the processes of a group, and ``metric`` for `TrainStep.evaluate_metrics`.
+        ``accumulate_in_momentum``, ``release_gradients``, ``allow_links``,
+        ``fail_on_nonfinite``, ``exchange`` for the processes of a group, and ``metric`` for `TrainStep.evaluate_metrics`.
 
     Raises:
       UsageError: If an argument is wrong.

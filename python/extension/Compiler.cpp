@@ -198,6 +198,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("accumulate", &CompileOptions::batches)
       .def_rw("accumulate_in_momentum", &CompileOptions::accumulateInMomentum)
       .def_rw("exchange", &CompileOptions::exchange)
+      .def_rw("release_gradients", &CompileOptions::releaseGradients)
       .def_rw("stable_embedding", &CompileOptions::stableEmbedding)
       .def_rw("on_nonfinite", &CompileOptions::onNonfinite)
       .def_rw("keep_gradients", &CompileOptions::keepGradients)

@@ -120,7 +120,8 @@ Result<void> TrainedBy::complete() {
   if (Result<void> done = alarms.complete(step.options); !done)
     return done;
   if (auto answer = train.train.onNonFinite)
-    step.options.onNonfinite = getCompiledAnswer(*answer);
+    step.options.onNonfinite =
+        getCompiledAnswer(*answer, step.options.releaseGradients);
   return {};
 }
 

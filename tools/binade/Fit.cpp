@@ -41,6 +41,10 @@ struct Row {
   RankLedger ledger;
   std::uint64_t bytes = 0;
   std::vector<Largest> largest; ///< One for each axis.
+  /// Bytes with released gradients; none if the step needs all gradients, for
+  /// the reason `need`.
+  std::optional<std::uint64_t> released = {};
+  std::string need = {};
 };
 
 struct FitCommand {
@@ -52,16 +56,19 @@ struct FitCommand {
   std::vector<std::string> states = {"f32", "bf16"};
   RankSettings ranks;
   std::string shard = "none";
+  bool releasesGradients = false;
 
   int run();
 
 private:
   Result<void> complete();
-  Result<Row> measure(Planner &planner, const Variant &variant) const;
+  Result<Row> measure(Planner &planner, Variant variant) const;
+  void planReleased(Planner &planner, Row &row) const;
   std::vector<std::future<Result<Row>>> start();
   void print(const std::vector<Row> &rows) const;
   void printLargest(const std::vector<Row> &rows) const;
   void printAdvice(const std::vector<Row> &rows) const;
+  void printReleased(const std::vector<Row> &rows) const;
   void printJson(const std::vector<Row> &rows) const;
 
   std::uint64_t budget = 0;
@@ -87,6 +94,9 @@ Result<void> FitCommand::complete() {
   budget = *bytes;
   if (shard == "zero1")
     ranks.sharding = Sharding::Zero1;
+  if (releasesGradients && ranks.ranks > 1)
+    return usageError("--release-gradients is for one process: ranks exchange "
+                      "all gradients before they update parameters");
   options.batches *= ranks.ranks; // Those of all ranks together.
   for (const std::string &format : states)
     if (Result<void> known = checkStateFormats(format); !known)
@@ -107,13 +117,35 @@ Result<void> FitCommand::complete() {
   return {};
 }
 
-Result<Row> FitCommand::measure(Planner &planner,
-                                const Variant &variant) const {
+/// Plans a step that releases gradients. A step that needs all gradients cannot
+/// be planned, with an error that says why.
+void FitCommand::planReleased(Planner &planner, Row &row) const {
+  if (ranks.ranks > 1)
+    return;
+  Variant variant = row.variant;
+  variant.releasesGradients = true;
+  Result<Plan> plan = planner.plan(variant, sizes);
+  if (!plan) {
+    row.need = plan.error().message;
+    return;
+  }
+  RankLedger ledger = countRank(*plan, ranks);
+  row.released = ledger.getBytes();
+  if (!releasesGradients)
+    return;
+  row.variant = variant;
+  row.ledger = ledger;
+  row.bytes = *row.released;
+}
+
+Result<Row> FitCommand::measure(Planner &planner, Variant variant) const {
   Result<Plan> plan = planner.plan(variant, sizes);
   if (!plan)
     return plan.takeError();
   RankLedger ledger = countRank(*plan, ranks);
   Row row{variant, ledger, ledger.getBytes(), {}};
+  planReleased(planner, row);
+  variant = row.variant;
   for (const Axis &axis : axes) {
     auto take = [&](std::int64_t n) -> Result<std::uint64_t> {
       Sizes other = sizes;
@@ -180,6 +212,7 @@ int FitCommand::run() {
   print(rows);
   printLargest(rows);
   printAdvice(rows);
+  printReleased(rows);
   return ExitCode::Ok;
 }
 
@@ -285,6 +318,32 @@ void FitCommand::printAdvice(const std::vector<Row> &rows) const {
   llvm::outs() << "\n";
 }
 
+/// Prints how much memory released gradients save, or which steps need all
+/// gradients.
+void FitCommand::printReleased(const std::vector<Row> &rows) const {
+  if (ranks.ranks > 1)
+    return;
+  std::string text;
+  for (const Row &row : rows) {
+    std::string name =
+        ::binade::printable(row.variant.policy) + ", " + row.variant.states;
+    if (!row.released && releasesGradients)
+      text +=
+          name + ": without --release-gradients, because " + row.need + "\n";
+    else if (row.released && !releasesGradients && *row.released < row.bytes)
+      text += llvm::formatv(
+                  "{0}: --release-gradients saves {1:P1}: {2}{3}\n", name,
+                  1 - static_cast<double>(*row.released) /
+                          static_cast<double>(row.bytes),
+                  formatBytes(*row.released),
+                  row.bytes > budget && *row.released <= budget ? ", which fits"
+                                                                : "")
+                  .str();
+  }
+  if (!text.empty())
+    llvm::outs() << "\n" << text;
+}
+
 static llvm::json::Object
 toJson(const std::map<std::string, std::int64_t> &sizes) {
   llvm::json::Object object;
@@ -300,7 +359,12 @@ void FitCommand::printJson(const std::vector<Row> &rows) const {
     for (const auto &[axis, found] : llvm::zip(axes, row.largest))
       (axis.isDepth() ? depths : dims)[axis.name] = llvm::json::Object{
           {"size", found.size}, {"bytes", found.bytes}, {"limit", found.limit}};
+    llvm::json::Value released = nullptr;
+    if (row.released)
+      released = *row.released;
     list.push_back(llvm::json::Object{
+        {"release_gradients", row.variant.releasesGradients},
+        {"released_bytes", std::move(released)},
         {"policy", row.variant.policy},
         {"states", row.variant.states},
         {"bytes", row.bytes},
@@ -365,6 +429,11 @@ void addFit(CLI::App &app, Run &run) {
       ->type_name("K")
       ->check(::binade::integer<std::int64_t>(1))
       ->capture_default_str();
+  command->add_flag(
+      "--release-gradients", self->releasesGradients,
+      "Count steps that update each parameter as soon as its gradient is "
+      "complete (see 'binade train --help'), where a policy does not need all "
+      "gradients; without it, the report says how much this saves");
   command
       ->add_option("--ranks", self->ranks.ranks,
                    "Number of ranks that train with equal batches; counts the "

@@ -89,13 +89,15 @@ void ImportArguments::add(CLI::App &command, llvm::StringRef kinds,
   addFailOnNonfinite(command, options);
 }
 
-std::string getCompiledAnswer(::binade::OnNonFinite answer) {
+std::string getCompiledAnswer(::binade::OnNonFinite answer,
+                              bool releasesGradients) {
   switch (answer) {
   case ::binade::OnNonFinite::Continue:
     return "continue";
   case ::binade::OnNonFinite::Shrink:
     return "shrink";
   case ::binade::OnNonFinite::Stop:
+    return releasesGradients ? "continue" : "skip";
   case ::binade::OnNonFinite::Skip:
     break;
   }
@@ -228,6 +230,11 @@ void StepArguments::add(CLI::App &command) {
       "--accumulate-in-momentum", options.accumulateInMomentum,
       "With --accumulate, add the gradient of each batch directly to the "
       "optimizer states, so that no sum of gradients takes memory");
+  command.add_flag(
+      "--release-gradients", options.releaseGradients,
+      "Update each parameter as soon as its gradient is complete, so that "
+      "gradients need not be in memory together. Not with --clip, a dynamic "
+      "loss scale, or --on-nonfinite skip, which need all gradients");
   command
       .add_option(
           "--exchange", options.exchange,
@@ -410,6 +417,11 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
   if (Result<void> ok = refuse(*command, "materialize", what, {"--strict"});
       !ok)
     return ok;
+  if (from >= CompilerPhase::Kernels)
+    if (Result<void> ok =
+            refuse(*command, "kernels", what, {"--release-gradients"});
+        !ok)
+      return ok;
   return refuse(
       *command, "programs", what,
       {"--accumulate", "--accumulate-in-momentum", "--exchange", "--metric"});
@@ -439,6 +451,10 @@ Result<void> StepArguments::refuseCompiled() const {
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "monitor", "a bundle", {"--stats"});
+      !ok)
+    return ok;
+  if (Result<void> ok =
+          refuse(*command, "kernels", "a bundle", {"--release-gradients"});
       !ok)
     return ok;
   if (Result<void> ok =

@@ -17,8 +17,10 @@
 ::binade::Result<void> checkStateFormats(llvm::StringRef text);
 
 /// Returns how a compiled step handles gradients that are not finite, given the
-/// reaction of training. A step that stops training skips the update first.
-std::string getCompiledAnswer(::binade::OnNonFinite answer);
+/// reaction of training. A step that stops training skips the update first,
+/// unless it releases gradients.
+std::string getCompiledAnswer(::binade::OnNonFinite answer,
+                              bool releasesGradients);
 
 /// Returns an error if `model` is a module, for a command that writes a changed
 /// copy of an ONNX file.

@@ -58,8 +58,9 @@ FailureOr<OwningOpRef<ModuleOp>> Planner::load(Sizes &sizes) {
   return module;
 }
 
-FailureOr<ModuleOp> Planner::getStep(const Sizes &sizes) {
-  OwningOpRef<ModuleOp> &step = steps[sizes];
+FailureOr<ModuleOp> Planner::getStep(const Sizes &sizes,
+                                     const CompileOptions &options) {
+  OwningOpRef<ModuleOp> &step = steps[{sizes, options.releaseGradients}];
   if (step)
     return *step;
   Sizes own = sizes;
@@ -71,15 +72,12 @@ FailureOr<ModuleOp> Planner::getStep(const Sizes &sizes) {
   return *step;
 }
 
-FailureOr<Plan> Planner::plan(ModuleOp step, const Variant &variant) {
+FailureOr<Plan> Planner::plan(ModuleOp step, const CompileOptions &options) {
   OwningOpRef<ModuleOp> module(step.clone());
-  CompileOptions own = options;
-  own.policy = variant.policy;
-  own.states = {variant.states};
   if (failed(runPhases(*module, CompilerPhase::Optimizer,
-                       CompilerPhase::Kernels, own)))
+                       CompilerPhase::Kernels, options)))
     return failure();
-  return planModule(*module, own);
+  return planModule(*module, options);
 }
 
 Result<Sizes> Planner::getSizes() {
@@ -93,9 +91,13 @@ Result<Sizes> Planner::getSizes() {
 
 Result<Plan> Planner::plan(const Variant &variant, const Sizes &sizes) {
   DiagnosticCollector diagnostics(&context);
-  FailureOr<ModuleOp> step = getStep(sizes);
+  CompileOptions own = options;
+  own.policy = variant.policy;
+  own.states = {variant.states};
+  own.releaseGradients = variant.releasesGradients;
+  FailureOr<ModuleOp> step = getStep(sizes, own);
   FailureOr<Plan> made =
-      failed(step) ? FailureOr<Plan>(failure()) : plan(*step, variant);
+      failed(step) ? FailureOr<Plan>(failure()) : plan(*step, own);
   if (failed(made))
     return diagnostics.takeError(::binade::printable(path),
                                  "cannot be planned");

@@ -14,6 +14,7 @@
 /// A policy, and a format of optimizer states that overrides the policy's.
 struct Variant {
   std::string policy, states;
+  bool releasesGradients = false;
 };
 
 /// Sizes of a model that can be chosen, by their names.
@@ -42,16 +43,17 @@ public:
 private:
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parse();
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> load(Sizes &sizes);
-  mlir::FailureOr<mlir::ModuleOp> getStep(const Sizes &sizes);
-  mlir::FailureOr<::binade::Plan> plan(mlir::ModuleOp step,
-                                       const Variant &variant);
+  mlir::FailureOr<mlir::ModuleOp>
+  getStep(const Sizes &sizes, const mlir::binade::CompileOptions &options);
+  mlir::FailureOr<::binade::Plan>
+  plan(mlir::ModuleOp step, const mlir::binade::CompileOptions &options);
 
   std::string path;
   mlir::binade::ImportOptions import;
   mlir::binade::CompileOptions options;
   mlir::MLIRContext context;
-  /// Steps without formats.
-  std::map<Sizes, mlir::OwningOpRef<mlir::ModuleOp>> steps;
+  /// Steps without formats; `bool` is whether they release gradients.
+  std::map<std::pair<Sizes, bool>, mlir::OwningOpRef<mlir::ModuleOp>> steps;
 };
 
 /// The largest size of something that fits.

@@ -24,7 +24,8 @@ struct TraceCommand {
 
   int run() {
     if (auto answer = ::binade::parseOnNonFinite(onNonFinite))
-      step.options.onNonfinite = getCompiledAnswer(*answer);
+      step.options.onNonfinite =
+          getCompiledAnswer(*answer, step.options.releaseGradients);
     Model model(import.model, output);
     if (int code = model.readStep(import, step))
       return code;

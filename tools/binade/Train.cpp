@@ -75,7 +75,8 @@ int TrainCommand::complete() {
                            "the run would after an alarm: use --on-alarm "
                            "warn"));
   if (options.onNonFinite)
-    step.options.onNonfinite = getCompiledAnswer(*options.onNonFinite);
+    step.options.onNonfinite =
+        getCompiledAnswer(*options.onNonFinite, step.options.releaseGradients);
   step.options.keepGradients = options.saveGradients > 0;
   if (!options.recordRanges.empty())
     step.options.statistics = mlir::binade::kRangeStatistics.str();

@@ -913,6 +913,82 @@ def RecomputeInReadersPass : Pass<"binade-recompute-in-readers", "::mlir::Module
   }];
 }
 
+def ReleaseGradientsPass : Pass<"binade-release-gradients", "::mlir::ModuleOp"> {
+  let summary = "Update each parameter as soon as its gradient is complete";
+  let description = [{
+    All updates follow the backward pass, so that at its end all gradients are in memory:
+    as many bytes as the parameters have.
+
+    The pass moves each `binade.optimizer_update`, and what only the optimizer phase
+    computes for it, to the place where its gradient is complete and no op of the forward
+    or backward pass still reads its parameter or states. The memory of the gradient is
+    free afterwards. An update gets the attribute `binade.release`; updates with the same
+    number share a launch, of at least 1 MiB of gradients, or a sixteenth of all if
+    these are fewer bytes. A `binade.gradient_statistics` of all gradients becomes
+    one for the gradients of each launch, and a sum of their results.
+
+    Example:
+
+    ```mlir
+    // Before
+    binade.optimizer @descent {states = [], hypers = []}
+    func.func private @descent.scalars(%step: i64) {
+      return
+    }
+    func.func private @descent.update(%p: f32, %g: f32) -> f32 {
+      %q = arith.subf %p, %g : f32
+      return %q : f32
+    }
+    func.func @step(%w: tensor<4x4xf32>, %v: tensor<4x4xf32>, %x: tensor<4x4xf32>)
+        -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+      %y = binade.matmul %x, %w {transpose_lhs, binade.phase = #binade.phase<backward>}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %z = binade.matmul %x, %y {transpose_lhs, binade.phase = #binade.phase<backward>}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %p = binade.optimizer_update @descent %w, %z {binade.phase = #binade.phase<optimizer>}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %q = binade.optimizer_update @descent %v, %y {binade.phase = #binade.phase<optimizer>}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    binade.optimizer @descent {states = [], hypers = []}
+    func.func private @descent.scalars(%step: i64) {
+      return
+    }
+    func.func private @descent.update(%p: f32, %g: f32) -> f32 {
+      %q = arith.subf %p, %g : f32
+      return %q : f32
+    }
+    func.func @step(%w: tensor<4x4xf32>, %v: tensor<4x4xf32>, %x: tensor<4x4xf32>)
+        -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+      %y = binade.matmul %x, %w {binade.phase = #binade.phase<backward>, transpose_lhs}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %q = binade.optimizer_update @descent %v, %y
+          {binade.phase = #binade.phase<optimizer>, binade.release = 0 : i64}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %z = binade.matmul %x, %y {binade.phase = #binade.phase<backward>, transpose_lhs}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      %p = binade.optimizer_update @descent %w, %z
+          {binade.phase = #binade.phase<optimizer>, binade.release = 1 : i64}
+          : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+      return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    ```
+
+    Requires: `@step` in which no update depends on all gradients: gradients are neither
+    clipped by their norm, nor summed over batches or processes, nor results of the step,
+    and a step with a non-finite gradient is not skipped. Otherwise an error says which
+    setting needs all gradients. Run right before `binade-form-kernels`.
+
+    Preserves: parameters, states and losses, bit for bit. The sum of squares in the norm
+    of all gradients, which is only reported, is added in another order, in f64.
+  }];
+}
+
 def FormKernelsPass : Pass<"binade-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Fuse ops into kernels and outline them";
   let description = [{

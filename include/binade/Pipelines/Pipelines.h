@@ -48,9 +48,12 @@ struct CompileOptions {
   /// The format in which ranks of a group exchange gradients: f32, bf16, e4m3,
   /// exact, or policy for the policy's; empty for a step of one process.
   std::string exchange;
+  /// Whether parameters are updated in the backward pass, so that their
+  /// gradients need not be in memory together.
+  bool releaseGradients = false;
   /// What a step with gradients that are not finite does: skip, continue or
-  /// shrink.
-  std::string onNonfinite = "skip";
+  /// shrink. If empty, skip, or continue with `releaseGradients`.
+  std::string onNonfinite;
   bool keepGradients = false, keepOutputs = false;
   std::string policy = "fp32";
   /// The file of ranges that a run recorded, or empty.

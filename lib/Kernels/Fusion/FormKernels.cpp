@@ -5,6 +5,7 @@
 #include "binade/IR/MissingFunction.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/Release.h"
 #include "binade/IR/Watch.h"
 #include "binade/Kernels/Kernels.h"
 #include "binade/Kernels/Passes.h"
@@ -129,6 +130,7 @@ private:
       Operation *copy = b.clone(*op, inside);
       copy->removeAttr(kPhaseAttr);
       copy->removeAttr(kEveryAttr);
+      copy->removeAttr(kReleaseAttr);
       copy->removeAttr(kRecomputedAttr);
       if (auto decided = dyn_cast<PrecisionOpInterface>(copy))
         decided.setPrecisionAttr({}); // The types contain the decision.

@@ -15,6 +15,7 @@
 #include "SiblingGroups.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/Release.h"
 #include "binade/IR/Watch.h"
 #include <queue>
 
@@ -95,7 +96,7 @@ private:
     bool canShareLaunch =
         schedule == Schedule::MultiTensor && !reducesTensors(op);
     if (canShareLaunch)
-      if (auto found = multiTensorGroups.find(op->getName());
+      if (auto found = multiTensorGroups.find(getLaunchKey(op));
           found != multiTensorGroups.end() &&
           !llvm::is_contained(inputs, found->second))
         into = found->second;
@@ -107,12 +108,17 @@ private:
       for (unsigned input : inputs)
         isRead[input] = true;
       if (canShareLaunch)
-        multiTensorGroups[op->getName()] = groups.size();
+        multiTensorGroups[getLaunchKey(op)] = groups.size();
       add(op, std::move(group));
     }
     if (unsigned own = groupOf.lookup(op);
         schedule == Schedule::FullReduction && !isRead[own])
       shareReading(own);
+  }
+
+  /// Multi-tensor ops with equal keys may share a launch.
+  static std::pair<OperationName, Attribute> getLaunchKey(Operation *op) {
+    return {op->getName(), op->getAttr(kReleaseAttr)};
   }
 
   bool isBetter(unsigned into, unsigned than) const {
@@ -461,12 +467,42 @@ private:
     return moment;
   }
 
+  /// Adds the groups that read `value` or a view of it in the forward or
+  /// backward pass. They do not depend on updates.
+  void addReadersBeforeUpdate(Value value,
+                              llvm::SmallSetVector<unsigned, 4> &before) {
+    for (Operation *user : value.getUsers()) {
+      Operation *op = body.findAncestorOpInBlock(*user);
+      if (!op || getPhase(op) == Phase::Optimizer || findEvery(op))
+        continue;
+      if (auto found = groupOf.find(op); found != groupOf.end())
+        before.insert(found->second);
+      if (isView(op) || isRecomputed(op))
+        for (Value result : op->getResults())
+          addReadersBeforeUpdate(result, before);
+    }
+  }
+
+  /// Returns the groups after which each group is executed: those that it
+  /// reads, and for updates in the backward pass those that read what it
+  /// overwrites.
+  std::vector<llvm::SmallSetVector<unsigned, 4>> findAllBefore() {
+    std::vector<llvm::SmallSetVector<unsigned, 4>> all = findAllInputs();
+    for (auto [group, before] : llvm::zip(groups, all))
+      for (Operation *op : group.ops)
+        if (op->hasAttr(kReleaseAttr))
+          for (Value operand : op->getOperands())
+            if (isa<BlockArgument>(operand) && !getShape(operand).empty())
+              addReadersBeforeUpdate(operand, before);
+    return all;
+  }
+
   /// Sorts topologically, as close to program order as possible. Groups that
   /// read only arguments are placed before their first reader.
   std::vector<FusionGroup> sort() {
     std::vector<llvm::SetVector<unsigned>> readers(groups.size());
     std::vector<unsigned> missing(groups.size(), 0);
-    for (const auto &[index, inputs] : llvm::enumerate(findAllInputs())) {
+    for (const auto &[index, inputs] : llvm::enumerate(findAllBefore())) {
       missing[index] = inputs.size();
       for (unsigned input : inputs)
         readers[input].insert(index);
@@ -512,8 +548,8 @@ private:
   std::vector<bool> isRead;
   DenseMap<Operation *, unsigned> groupOf;
   DenseMap<Operation *, unsigned> position, moments;
-  /// The latest group of each multi-tensor op.
-  DenseMap<OperationName, unsigned> multiTensorGroups;
+  /// The latest group of the multi-tensor ops of each key.
+  DenseMap<std::pair<OperationName, Attribute>, unsigned> multiTensorGroups;
 };
 } // namespace
 

@@ -47,10 +47,10 @@ Result<void> NumericGuard::check() const {
                  "for 'continue' or 'shrink' train the model instead of the "
                  "bundle",
                  ExitCode::Usage};
-  if (!skips && !applies)
+  if (!skips && onNonFinite == OnNonFinite::Skip)
     return Error{kWhere,
                  "the program was compiled to apply steps that are not finite; "
-                 "use --on-nonfinite continue or shrink",
+                 "use --on-nonfinite stop, continue or shrink",
                  ExitCode::Usage};
   return {};
 }
@@ -60,7 +60,9 @@ void NumericGuard::keep(std::int64_t skippedInRow) {
   bool isLastSkip = onNonFinite == OnNonFinite::Skip &&
                     options.maxSkipped > 0 &&
                     skippedInRow + 1 >= options.maxSkipped;
-  if (onNonFinite == OnNonFinite::Stop || isLastSkip)
+  bool mayStop =
+      onNonFinite == OnNonFinite::Stop && program.getPlan().skipsNonFinite;
+  if (mayStop || isLastSkip)
     kept.capture();
 }
 
@@ -68,6 +70,12 @@ void NumericGuard::observeLoss(std::int64_t batch, double loss,
                                const BatchFeed &feed) {
   if (!badLoss)
     badLoss = findNonFiniteLoss(batch, loss, feed);
+}
+
+/// Whether the step was applied with non-finite gradients.
+static bool appliedNonFinite(const StepMetrics &metrics) {
+  return !metrics.skipped && metrics.gradNorm &&
+         !std::isfinite(*metrics.gradNorm);
 }
 
 /// A loss scaler adapts its scale by skipping steps whose gradients overflow.
@@ -79,6 +87,8 @@ std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
                                          const std::string &finalPath) {
   bool stopsAtLoss = onNonFinite == OnNonFinite::Stop || !options.onNonFinite;
   badLosses += badLoss.has_value();
+  if (onNonFinite == OnNonFinite::Stop && appliedNonFinite(metrics))
+    return stopApplied(metrics);
   if ((onNonFinite == OnNonFinite::Stop && metrics.skipped) ||
       (stopsAtLoss && badLoss && !metrics.skipped))
     return stop(metrics, finalPath);
@@ -93,8 +103,7 @@ std::optional<Error> NumericGuard::judge(const StepMetrics &metrics,
 /// were applied with non-finite gradients. Skipped steps with a finite loss are
 /// only counted.
 void NumericGuard::warnOfStep(const StepMetrics &metrics) {
-  bool isApplied =
-      !metrics.skipped && metrics.gradNorm && !std::isfinite(*metrics.gradNorm);
+  bool isApplied = appliedNonFinite(metrics);
   bool isNonFinite = badLoss || isApplied;
   if (isNonFinite && !wasNonFinite && options.warn) {
     options.warn(
@@ -129,6 +138,30 @@ bool NumericGuard::conclude(std::int64_t step, const std::string &finalPath) {
   return found.empty();
 }
 
+std::string NumericGuard::describeLoss(const StepMetrics &metrics) const {
+  return badLoss ? badLoss->describe()
+                 : "the loss is " + formatLoss(metrics.loss);
+}
+
+/// A step that updates each parameter as soon as its gradient is complete
+/// cannot be undone.
+Error NumericGuard::stopApplied(const StepMetrics &metrics) {
+  Error error{"step " + std::to_string(metrics.step),
+              "the gradients are not finite (" + describeLoss(metrics) + ")",
+              ExitCode::NumericGuard};
+  if (badLoss)
+    error = std::move(error).withNote(badLoss->describeSamples());
+  error = std::move(error).withNote(
+      "the step updated parameters before all gradients were known, so that "
+      "its state is not saved; --resume continues from the last checkpoint of "
+      "--save-every");
+  if (std::optional<std::string> diverged = explainDivergence())
+    error = std::move(error).withNote(*diverged);
+  return std::move(error).withNote(
+      "without --release-gradients, training stops with the state before such "
+      "a step");
+}
+
 /// If the gradients are not finite, the update was skipped, and the state
 /// before the step is restored. If only the loss is not finite, the update was
 /// valid and is kept.
@@ -138,8 +171,7 @@ Error NumericGuard::stop(const StepMetrics &metrics,
     kept.restore();
   if (Result<void> saved = program.save(finalPath); !saved)
     return saved.takeError();
-  std::string loss =
-      badLoss ? badLoss->describe() : "the loss is " + formatLoss(metrics.loss);
+  std::string loss = describeLoss(metrics);
   Error error{"step " + std::to_string(metrics.step),
               metrics.skipped ? "the gradients are not finite (" + loss + ")"
                               : loss,
@@ -158,9 +190,10 @@ Error NumericGuard::stop(const StepMetrics &metrics,
                                   "help");
   if (metrics.skipped)
     return std::move(error).withNote("--on-nonfinite skip skips such steps");
+  const char *warns = program.getPlan().skipsNonFinite ? "skip" : "continue";
   return std::move(error).withNote(
-      "its gradients are finite: --on-nonfinite skip warns about such steps "
-      "and continues; 'binade why-nan' finds the op");
+      "its gradients are finite: --on-nonfinite " + std::string(warns) +
+      " warns about such steps and continues; 'binade why-nan' finds the op");
 }
 
 void NumericGuard::observeApplied(const StepMetrics &metrics) {

@@ -43,6 +43,8 @@ public:
   void warnInfeasible(const StepMetrics &metrics);
 
 private:
+  std::string describeLoss(const StepMetrics &metrics) const;
+  Error stopApplied(const StepMetrics &metrics);
   Error stop(const StepMetrics &metrics, const std::string &finalPath);
   Error stopSkipping(const StepMetrics &metrics, std::int64_t skippedInRow,
                      const BatchFeed &feed, const std::string &finalPath);

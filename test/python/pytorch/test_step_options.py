@@ -229,7 +229,7 @@ def optimize(module=None, rule="SGD", **options):
     "accumulate", "accumulate_in_momentum", "activation_memory", "alarms", "allow_links", "decay",
     "device", "dims", "directory", "exchange", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "metric", "on_alarm", "optimizer",
-    "polcy", "ranges", "schedule", "seed", "settings", "stable_embedding", "states",
+    "polcy", "ranges", "release_gradients", "schedule", "seed", "settings", "stable_embedding", "states",
     "stats", "steps", "strict", "target", "train", "warmup",
 ])  # fmt: skip
 def test_an_optimizer_rejects_options_of_whole_steps(name):
