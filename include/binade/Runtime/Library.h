@@ -55,6 +55,14 @@ LibraryUse queryLibrary(std::span<const plan::Buffer> buffers,
 /// quota of its control group.
 unsigned defaultThreadCount();
 
+/// Returns the name of the processor, or "unknown".
+std::string getProcessorName();
+
+/// Returns the name of the processor, the widest instructions that the runtime
+/// uses of it, and the environment variables that limit these: "AMD EPYC with
+/// AVX-512 BF16".
+std::string describeProcessor();
+
 } // namespace binade
 
 #endif // BINADE_RUNTIME_LIBRARY_H

@@ -4,6 +4,7 @@
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/Json.h"
 #include "binade/Container/Sha256.h"
+#include "binade/Runtime/Library.h"
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -27,15 +28,6 @@ static Json describeCommand() {
   return words;
 }
 
-static std::string findCpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name"))
-      if (std::size_t colon = line.find(": "); colon != std::string::npos)
-        return line.substr(colon + 2);
-  return "unknown";
-}
-
 /// Returns how many processors this process may run on.
 static int countProcessors() {
   cpu_set_t mask;
@@ -46,7 +38,7 @@ static int countProcessors() {
 
 static Json describeMachine(const Manifest &manifest) {
   Json machine = manifest.machine;
-  machine["cpu"] = findCpuName();
+  machine["cpu"] = getProcessorName();
   machine["cores"] = countProcessors();
   utsname system;
   if (::uname(&system) == 0)
