@@ -171,7 +171,8 @@ TEST_F(TrainingTest, OptionsThatContradictTheProgramAreRejected) {
   };
   EXPECT_EQ(rejected(true, false, OnNonFinite::Stop), 0);
   EXPECT_EQ(rejected(true, false, OnNonFinite::Continue), 2);
-  EXPECT_EQ(rejected(false, false, OnNonFinite::Stop), 2);
+  EXPECT_EQ(rejected(false, false, OnNonFinite::Skip), 2);
+  EXPECT_EQ(rejected(false, false, OnNonFinite::Stop), 0); // After the step.
   EXPECT_EQ(rejected(false, false, OnNonFinite::Continue), 0);
   EXPECT_EQ(rejected(true, true, OnNonFinite::Stop), 2);
   options.onNonFinite.reset();
