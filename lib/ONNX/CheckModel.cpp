@@ -22,9 +22,9 @@ struct Scope {
   OperatorSets sets;
   const FunctionProto *function = nullptr;
   const Scope *outer = nullptr;
-  std::string prefix;        ///< Precedes names of nodes in errors.
-  llvm::StringSet<> names;   ///< All names that the graph defines.
-  llvm::StringSet<> visible; ///< Those defined before the current node.
+  std::string prefix;             ///< Precedes names of nodes in errors.
+  llvm::StringSet<> names = {};   ///< All names that the graph defines.
+  llvm::StringSet<> visible = {}; ///< Those defined before the current node.
 
   bool has(StringRef name) const {
     return names.contains(name) || (outer && outer->has(name));

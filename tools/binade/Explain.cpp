@@ -97,12 +97,14 @@ static void printEvidence(const PrecisionGraph &graph, Operation *op) {
           llvm::format("%.3g", 100 * seen.overflow));
 }
 
-/// Prints the share of multiply-adds in each format.
+/// Prints the share of multiply-adds in each format, if there are any.
 static void printMacs(const Explanation &explanation) {
   std::map<std::string, int64_t> counts = countMacsByFormat(explanation);
   int64_t total = 0;
   for (const auto &[format, count] : counts)
     total += count;
+  if (total == 0)
+    return;
   llvm::outs() << "multiply-adds";
   StringRef separator = ": ";
   for (const auto &[format, count] : counts) {

@@ -7,6 +7,7 @@ import sys
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from support.paths import ROOT
 from support.quantized_products import (
@@ -142,6 +143,25 @@ def test_most_multiply_adds_are_in_4_bits(policy):
     assert {name.split(".")[1] for name in quantized} == set("01234")  # of 6 blocks
     products = [op["product"] for op in ops if "product" in op]
     assert {products.count(p) for p in ("fprop", "dgrad", "wgrad")} == {len(quantized)}
+
+
+def test_a_model_without_multiply_adds_has_no_shares(tmp_path):
+    float_, vector = onnx.TensorProto.FLOAT, [4]
+    names = {
+        name: onnx.helper.make_tensor_value_info(name, float_, vector) for name in "xy"
+    }
+    weight = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Mul", ["x", "w"], ["y"])],
+        "scale", [names["x"]], [names["y"]], [weight],
+    )  # fmt: skip
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8
+    )
+    onnx.save(model, tmp_path / "scale.onnx")
+    loss = ["--loss", "mse(y, target)", "--train", "w"]
+    text = explain("nvfp4", "--summary", *loss, model=tmp_path / "scale.onnx")
+    assert "forward" in text and "multiply-adds" not in text
 
 
 BLOCKS = "- match: { op: matmul, role: weight, blocks: %s }\n  class: allow\n"
