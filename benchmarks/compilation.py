@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import tempfile
@@ -24,9 +25,11 @@ def compile_once(model: pathlib.Path, cache: str) -> tuple[float, dict[str, floa
         env=os.environ | {"XDG_CACHE_HOME": cache},
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    phases = {}
-    for line in process.stderr.splitlines():
-        name, seconds, _ = line.split()
+    phases: dict[str, float] = {}
+    # Warnings about the model are on the same stream.
+    for name, seconds in re.findall(
+        r"^(\w+) +([\d.]+) s$", process.stderr, re.MULTILINE
+    ):
         phases[name] = phases.get(name, 0) + float(seconds)
     return time.perf_counter() - start, phases
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [memory] [compile] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [memory] [compile] [assignment] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -17,6 +17,7 @@ statistics  steps of both char-GPTs with statistics against those without
 monitor   a PyTorch loop that binade.torch.monitor watches against the same without it
 memory    the memory of steps of char-gpt and GPT-2 against torch.compile
 compile   import and compilation of a model, by phase (give it by --model)
+assignment  the choice of formats for training steps of up to a million ops
 
 Without names all are measured. Needs `utils/setup.sh --with torch`. What is reported
 are ratios of times, with quartiles: this is how to compare on a machine that is not
@@ -26,13 +27,45 @@ quiet. docs/performance.md has results and what they mean.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import pathlib
-import platform
 import sys
 
 THREADS = len(os.sched_getaffinity(0))
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
+
+
+# The module of each benchmark. Only those that run are imported.
+BENCHMARKS = {
+    "char-gpt": "char_gpt",
+    "cut": "cut",
+    "fp8": "fp8",
+    "quantize": "quantize",
+    "adamw": "adamw",
+    "states": "states",
+    "optimizers": "optimizers",
+    "statistics": "watched",
+    "monitor": "monitored",
+    "memory": "memory",
+    "compile": "compilation",
+    "assignment": "assignment",
+}
+
+
+def processor() -> str:
+    """The name of the processor, and the widest vectors that it has."""
+    info = dict(
+        map(str.strip, line.split(":", 1))
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if ":" in line
+    )
+    flags = info["flags"].split()
+    widest = {
+        "AMX": "amx_bf16", "AVX-512 BF16": "avx512_bf16", "AVX-512": "avx512f", "AVX2": "avx2",
+    }  # fmt: skip
+    level = next((name for name, flag in widest.items() if flag in flags), "no AVX2")
+    return f"{info['model name']} with {level}"
 
 
 def main() -> None:
@@ -43,7 +76,7 @@ def main() -> None:
         "what",
         nargs="*",
         help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
-        "optimizers, statistics, monitor, memory, compile (default: all)",
+        "optimizers, statistics, monitor, memory, compile, assignment (default: all)",
     )
     parser.add_argument(
         "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"
@@ -53,38 +86,13 @@ def main() -> None:
         "--autotune", action="store_true", help="also compare with max-autotune"
     )
     arguments = parser.parse_args()
-    import adamw
-    import char_gpt
-    import compilation
-    import cut
-    import fp8
-    import memory
-    import monitored
-    import optimizers
-    import quantize
-    import states
-    import watched
-
-    benchmarks = {
-        "char-gpt": char_gpt.measure,
-        "cut": cut.measure,
-        "fp8": fp8.measure,
-        "quantize": quantize.measure,
-        "adamw": adamw.measure,
-        "states": states.measure,
-        "optimizers": optimizers.measure,
-        "statistics": watched.measure,
-        "monitor": monitored.measure,
-        "memory": memory.measure,
-        "compile": compilation.measure,
-    }
-    unknown = [name for name in arguments.what if name not in benchmarks]
+    unknown = [name for name in arguments.what if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {unknown[0]}")
-    print(f"{platform.machine()}, {THREADS} threads, {arguments.pairs} pairs")
-    for name in arguments.what or benchmarks:
+    print(f"{processor()}, {THREADS} threads, {arguments.pairs} pairs")
+    for name in arguments.what or BENCHMARKS:
         print(f"\n{name}", flush=True)
-        benchmarks[name](arguments)
+        importlib.import_module(BENCHMARKS[name]).measure(arguments)
 
 
 if __name__ == "__main__":
