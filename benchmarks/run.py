@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [memory] [compile] [assignment] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [launches] [compile] [assignment] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
@@ -15,6 +15,7 @@ states    the same update with quantized states, against torchao and bitsandbyte
 optimizers  binade.torch.AdamW in a loop against torch.optim.AdamW, and the cost of a call
 statistics  steps of both char-GPTs with statistics against those without
 monitor   a PyTorch loop that binade.torch.monitor watches against the same without it
+launches  launches of one kernel on one thread and on all, by size
 memory    the memory of steps of char-gpt and GPT-2 against torch.compile
 compile   import and compilation of a model, by phase (give it by --model)
 assignment  the choice of formats for training steps of up to a million ops
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "optimizers": "optimizers",
     "statistics": "watched",
     "monitor": "monitored",
+    "launches": "launches",
     "memory": "memory",
     "compile": "compilation",
     "assignment": "assignment",
@@ -76,7 +78,7 @@ def main() -> None:
         "what",
         nargs="*",
         help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
-        "optimizers, statistics, monitor, memory, compile, assignment (default: all)",
+        "optimizers, statistics, monitor, launches, compile, assignment (default: all)",
     )
     parser.add_argument(
         "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"

@@ -9,6 +9,8 @@ using namespace binade;
 #if BINADE_WITH_ONEDNN
 
 static const OneDnn *load() {
+  // Loads libgomp, on which oneDNN depends, with the settings of the team.
+  ThreadTeam::get();
   void *library =
       ::dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)

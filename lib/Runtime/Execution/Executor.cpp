@@ -114,8 +114,8 @@ Result<std::unique_ptr<Operation>> Executor::prepare(const Record &record,
                                                      const Memory &memory,
                                                      unsigned threads,
                                                      const Setup &setup) {
-  if (auto *launch = std::get_if<Launch>(&record.body))
-    return createLaunch(*launch, memory, *setup.kernels, setup.where);
+  if (std::holds_alternative<Launch>(record.body))
+    return createLaunch(record, memory, *setup.kernels, setup.where);
   if (auto *exchanged = std::get_if<Exchange>(&record.body))
     return exchange::createOperation(*exchanged, memory, setup.exchange);
   if (std::unique_ptr<Operation> operation =

@@ -2,10 +2,19 @@
 
 #include "Launch.h"
 #include "binade/Container/Printable.h"
+#include "binade/Runtime/Profile.h"
 #include <algorithm>
 
 using namespace binade;
 using namespace binade::plan;
+
+/// Launches that read and write fewer bytes run on the calling thread: threads
+/// take longer to start and to wait for than they save (docs/performance.md,
+/// "Launches").
+static std::uint64_t getSmallLaunch() {
+  constexpr std::uint64_t KiB = 1 << 10;
+  return (ThreadTeam::get().sleeps() ? 1024 : 128) * KiB;
+}
 
 namespace {
 using Kernel = void (*)(void *const *buffers, std::int64_t begin,
@@ -46,12 +55,13 @@ private:
 class LaunchOperation : public Operation {
 public:
   LaunchOperation(const Launch &launch, const Memory &memory,
-                  std::vector<Kernel> kernels, Finish finish);
+                  std::vector<Kernel> kernels, Finish finish, bool isSmall);
   void run(const ExecutionContext &context) override;
 
 private:
   std::vector<Kernel> kernels; ///< The kernel of each segment.
   Finish finish;
+  bool isSmall;
   std::int64_t grain;
   std::vector<Operands> segments;
   std::vector<std::int64_t> firsts, extents;
@@ -62,8 +72,10 @@ private:
 } // namespace
 
 LaunchOperation::LaunchOperation(const Launch &launch, const Memory &memory,
-                                 std::vector<Kernel> kernels, Finish finish)
-    : kernels(std::move(kernels)), finish(finish), grain(launch.grain) {
+                                 std::vector<Kernel> kernels, Finish finish,
+                                 bool isSmall)
+    : kernels(std::move(kernels)), finish(finish), isSmall(isSmall),
+      grain(launch.grain) {
   std::int64_t blocks = 0;
   for (const Segment &segment : launch.segments) {
     segments.emplace_back(segment.operands, memory);
@@ -88,7 +100,8 @@ void LaunchOperation::run(const ExecutionContext &context) {
     std::int64_t end = begin + std::min(grain, extents[segment] - begin);
     kernels[segment](segments[segment].get(), begin, end);
   };
-  context.team->parallelFor(context.threads, firstBlock.back(), runBlock);
+  unsigned threads = isSmall ? 1 : context.threads;
+  context.team->parallelFor(threads, firstBlock.back(), runBlock);
   if (finish) {
     Operands &operands = finishOperands ? *finishOperands : segments.front();
     finish(operands.get(context.iteration), firstBlock.back());
@@ -96,8 +109,9 @@ void LaunchOperation::run(const ExecutionContext &context) {
 }
 
 Result<std::unique_ptr<Operation>>
-binade::createLaunch(const Launch &launch, const Memory &memory,
+binade::createLaunch(const Record &record, const Memory &memory,
                      const KernelObject &kernels, std::string_view where) {
+  const auto &launch = std::get<Launch>(record.body);
   auto find = [&](const std::string &symbol) -> Result<void *> {
     if (void *address = kernels.find(symbol))
       return address;
@@ -119,6 +133,8 @@ binade::createLaunch(const Launch &launch, const Memory &memory,
       return found.takeError();
     finish = *found;
   }
+  bool isSmall = costOf(record, memory.buffers).bytes < getSmallLaunch();
   return std::unique_ptr<Operation>(std::make_unique<LaunchOperation>(
-      launch, memory, std::move(ofSegments), reinterpret_cast<Finish>(finish)));
+      launch, memory, std::move(ofSegments), reinterpret_cast<Finish>(finish),
+      isSmall));
 }

@@ -8,9 +8,9 @@
 
 namespace binade {
 
-/// Creates the operation of a launch. Fails if `kernels` lack one of its
-/// functions.
-Result<std::unique_ptr<Operation>> createLaunch(const plan::Launch &launch,
+/// Creates the operation of `record`, a launch. Fails if `kernels` lack one of
+/// its functions.
+Result<std::unique_ptr<Operation>> createLaunch(const plan::Record &record,
                                                 const Memory &memory,
                                                 const KernelObject &kernels,
                                                 std::string_view where);

@@ -231,6 +231,11 @@ Program::Implementation::prepareCpu(std::span<const std::byte> object) {
   if (!plan.listBuckets().empty())
     exchange = std::make_unique<exchange::Group>(
         plan, Memory{arena.data(), plan.buffers, &bound}, where);
+  if (const char *text = std::getenv("BINADE_PIN");
+      text && std::string_view(text) == "1" &&
+      !ThreadTeam::get().pin(threads) && options.notify)
+    options.notify("warning: BINADE_PIN has no effect: " +
+                   std::to_string(threads) + " threads need as many cores");
   Result<Executor> made = Executor::create(
       {&plan, arena.data(), &bound, kernels.get(), threads, options.contraction,
        exchange.get(), where, options.notify});

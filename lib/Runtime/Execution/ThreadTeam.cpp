@@ -1,12 +1,15 @@
 //===- ThreadTeam.cpp - Thread pool of the process ------------------------===//
 
 #include "ThreadTeam.h"
+#include "Cores.h"
 #include "FloatMode.h"
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
+#include <strings.h>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -37,16 +40,49 @@ struct Region {
   }
 };
 
+/// Makes idle threads of libgomp sleep if the cores are busy, unless the user
+/// set what they do. libgomp reads the settings when it is loaded.
+class WaitSettings {
+public:
+  explicit WaitSettings(bool isLoaded) {
+    const char *policy = std::getenv(kPolicy), *count = std::getenv(kCount);
+    if (policy || count) {
+      isPassive = count ? std::string_view(count) == "0"
+                        : ::strcasecmp(policy, kPassive) == 0;
+      return;
+    }
+    if (isLoaded || !areCoresBusy())
+      return;
+    isSet = ::setenv(kPolicy, kPassive, 0) == 0;
+    isPassive = isSet;
+  }
+  ~WaitSettings() {
+    if (isSet)
+      ::unsetenv(kPolicy);
+  }
+  WaitSettings(const WaitSettings &) = delete;
+
+  /// Whether idle threads sleep at once.
+  bool sleeps() const { return isPassive; }
+
+private:
+  static constexpr const char *kPolicy = "OMP_WAIT_POLICY",
+                              *kCount = "GOMP_SPINCOUNT", *kPassive = "passive";
+  bool isSet = false, isPassive = false;
+};
+
 class GompTeam : public ThreadTeam {
 public:
   static GompTeam *load() {
     // If the process has loaded libgomp already, as with PyTorch, it is shared.
     // It is never unloaded, because its threads outlive every program.
-    void *library =
-        ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    constexpr const char *name = "libgomp.so.1";
+    WaitSettings settings(::dlopen(name, RTLD_NOW | RTLD_NOLOAD) != nullptr);
+    void *library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)
       return nullptr;
     static GompTeam team;
+    team.isPassive = settings.sleeps();
     team.parallel =
         reinterpret_cast<Parallel>(::dlsym(library, "GOMP_parallel"));
     team.getMax =
@@ -57,6 +93,7 @@ public:
   }
 
   std::string_view getName() const override { return "libgomp"; }
+  bool sleeps() const override { return isPassive; }
   unsigned exchangeOpenMPThreads(unsigned threads) override {
     int before = getMax();
     setNum(static_cast<int>(threads));
@@ -75,6 +112,7 @@ private:
   Parallel parallel;
   GetMax getMax;
   SetNum setNum;
+  bool isPassive = false;
 };
 
 class StdTeam : public ThreadTeam {
@@ -90,6 +128,7 @@ public:
   }
 
   std::string_view getName() const override { return "std::thread"; }
+  bool sleeps() const override { return true; }
   unsigned exchangeOpenMPThreads(unsigned) override { return 0; }
 
 protected:
@@ -161,6 +200,24 @@ void ThreadTeam::run(unsigned threads, std::int64_t count, Call call,
 void ThreadTeam::setModeOfTeam(unsigned threads) {
   if (threads > 1)
     fork(threads, [](void *) { IeeeMode::set(); }, nullptr);
+}
+
+bool ThreadTeam::pin(unsigned threads) {
+  std::vector<int> cores = listCores();
+  if (threads > cores.size())
+    return false;
+  struct Pins {
+    std::vector<int> cores;
+    std::atomic<std::size_t> next{0};
+  } pins{std::move(cores)};
+  auto pinOne = [](void *data) {
+    auto *pins = static_cast<Pins *>(data);
+    pinThread(pins->cores[pins->next.fetch_add(1)]);
+  };
+  // The cores are known before a second thread asks for them.
+  pinThread(pins.cores.front());
+  fork(threads, pinOne, &pins);
+  return true;
 }
 
 ThreadTeam &ThreadTeam::getWithoutLibgomp() {

@@ -24,6 +24,9 @@ public:
   static ThreadTeam &getWithoutLibgomp();
 
   virtual std::string_view getName() const = 0;
+  /// Whether idle threads sleep, so that it takes tens of microseconds to wake
+  /// them.
+  virtual bool sleeps() const = 0;
 
   /// Calls `body(index, thread)` once for every index in [0, count), in any
   /// order, on up to `threads` threads including the caller; `thread` is less
@@ -44,6 +47,11 @@ public:
   /// Sets the default floating-point mode in all threads of the team, for code
   /// that forks the team itself, such as oneDNN.
   void setModeOfTeam(unsigned threads);
+
+  /// Binds each thread of a team of `threads` threads, the caller included, to
+  /// a core of its own, for as long as it lives. Returns false, and does
+  /// nothing, if there are fewer cores.
+  bool pin(unsigned threads);
 
   /// Sets the number of threads of OpenMP code (oneDNN) that is called from
   /// this thread. Returns the previous number; 0 without OpenMP.

@@ -32,7 +32,7 @@ OPENERS = {
     "lib/Runtime/Runs/RunDirectory.cpp": "the lock of a run",
     "lib/Runtime/Runs/RunFile.cpp": "/proc",
     "lib/Runtime/Execution/Processor.cpp": "/proc",
-    "lib/Runtime/Execution/ThreadCount.cpp": "/sys",
+    "lib/Runtime/Execution/Cores.cpp": "/proc and /sys",
     "lib/Runtime/Execution/ThreadTeam.cpp": "libraries of the system",
     "lib/Target/CPU/LinkObjects.cpp": "libraries of the system",
     "lib/Target/ObjectCache.cpp": "Binade's own cache, with hashes",

@@ -2,6 +2,7 @@
 
 #include "KernelBundle.h"
 #include "OneRecord.h"
+#include <set>
 #include <xmmintrin.h>
 
 using namespace binade;
@@ -58,6 +59,34 @@ TEST(Executor, BlocksHaveTheGrainSizeAndDoNotCrossSegments) {
   EXPECT_EQ(
       std::vector<std::int64_t>(got.begin(), got.end()),
       (std::vector<std::int64_t>{4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 4, 4, 4, 4, 1}));
+}
+
+/// Runs a launch of `items` items of 8 bytes on two threads, up to `runs` times
+/// until both take part. Returns the thread pointers that were seen.
+static std::set<std::int64_t> findThreads(std::int64_t items, int runs) {
+  Tensors tensors;
+  std::uint32_t out = tensors.add(DType::I64, {items});
+  Launch launch;
+  launch.kernel = "thread";
+  launch.grain = items / 16;
+  launch.segments = {{"", {at(out)}, items}};
+  tensors.plan.records = {{"thread", launch}};
+  Program program = load(tensors);
+  std::set<std::int64_t> seen;
+  for (int i = 0; i < runs && seen.size() < 2; ++i) {
+    EXPECT_TRUE(program.run());
+    std::span<std::int64_t> pointers =
+        tensorOf(program, out).as<std::int64_t>();
+    seen.insert(pointers.begin(), pointers.end());
+  }
+  return seen;
+}
+
+TEST(Executor, ASmallLaunchRunsOnTheCallingThread) {
+  std::int64_t own;
+  __asm__ volatile("mov %%fs:0, %0" : "=r"(own));
+  EXPECT_EQ(findThreads(1 << 13, 200), std::set<std::int64_t>{own});
+  EXPECT_EQ(findThreads(1 << 20, 1000).size(), 2u);
 }
 
 TEST(Executor, TheFinishReadsAllPartialResults) {

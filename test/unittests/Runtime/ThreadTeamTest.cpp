@@ -1,11 +1,13 @@
 //===- ThreadTeamTest.cpp - Thread teams with and without libgomp ---------===//
 
 #include "../../../lib/Runtime/Execution/ThreadTeam.h"
+#include "../../../lib/Runtime/Execution/Cores.h"
 #include "binade/Runtime/Library.h"
 #include "gtest/gtest.h"
 #include <atomic>
 #include <dlfcn.h>
 #include <mutex>
+#include <sched.h>
 #include <set>
 #include <thread>
 #include <vector>
@@ -84,4 +86,63 @@ TEST(ThreadTeam, WorkRunsInTheDefaultFloatingPointMode) {
 TEST(ThreadTeam, TheDefaultCountIsPositive) {
   EXPECT_GE(defaultThreadCount(), 1u);
   EXPECT_LE(defaultThreadCount(), std::thread::hardware_concurrency());
+}
+
+// Of 1000 ticks, the hypervisor took the eighth number.
+TEST(Cores, AreBusyWhereTimeIsStolen) {
+  auto areBusy = [](std::string_view stat) {
+    return areCoresBusy(stat, "0.10 0.10 0.10 1/200 17", 2);
+  };
+  EXPECT_FALSE(areBusy("cpu  500 0 100 390 0 0 0 10 0 0\ncpu0 0 0 0 0"));
+  EXPECT_TRUE(areBusy("cpu  500 0 100 370 0 0 0 30 0 0\ncpu0 0 0 0 0"));
+  EXPECT_FALSE(areBusy("intr 500 0 100 370 0 0 0 30 0 0"));
+  EXPECT_FALSE(areBusy(""));
+}
+
+TEST(Cores, AreBusyIfOtherProcessesUseThem) {
+  auto areBusy = [](std::string_view load) {
+    return areCoresBusy("cpu  500 0 100 400 0 0 0 0 0 0", load, 2);
+  };
+  EXPECT_TRUE(areBusy("4.50 3.00 1.00 5/200 17"));
+  // Those of a minute ago have ended.
+  EXPECT_FALSE(areBusy("4.50 3.00 1.00 1/200 17"));
+  EXPECT_FALSE(areBusy("1.50 3.00 1.00 5/200 17"));
+  EXPECT_FALSE(areBusy(""));
+}
+
+/// Returns the CPUs that the calling thread may use.
+static std::vector<int> listAllowed() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> allowed;
+  if (::sched_getaffinity(0, sizeof(mask), &mask) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &mask))
+        allowed.push_back(cpu);
+  return allowed;
+}
+
+// In a thread of its own, because the caller is pinned for good.
+TEST(ThreadTeam, PinnedThreadsHaveACoreEach) {
+  unsigned cores = defaultThreadCount();
+  std::thread([&] {
+    ThreadTeam &team = ThreadTeam::get();
+    EXPECT_FALSE(team.pin(static_cast<unsigned>(listCores().size()) + 1));
+    ASSERT_TRUE(team.pin(cores));
+    std::mutex mutex;
+    std::set<std::vector<int>> seen;
+    std::atomic<unsigned> arrived = 0;
+    team.parallelFor(cores, cores, [&](std::int64_t, unsigned) {
+      ++arrived;
+      while (arrived < cores)
+        std::this_thread::yield();
+      std::lock_guard lock(mutex);
+      seen.insert(listAllowed());
+    });
+    EXPECT_EQ(seen.size(), cores);
+    for (const std::vector<int> &allowed : seen)
+      EXPECT_EQ(allowed.size(), 1u);
+    EXPECT_EQ(defaultThreadCount(), cores);
+  }).join();
+  EXPECT_EQ(defaultThreadCount(), cores);
 }
