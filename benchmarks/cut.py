@@ -18,6 +18,12 @@ narrow: bf16
 wide: f32
 cut: { costs: here.yaml }
 """
+# It may also quantize operands, as the preset does.
+QUANTIZING = """\
+name: cut-fp8
+extends: fp8-current
+cut: { costs: here.yaml }
+"""
 
 
 def write_policy(folder: pathlib.Path) -> pathlib.Path:
@@ -26,6 +32,8 @@ def write_policy(folder: pathlib.Path) -> pathlib.Path:
     costs = folder / "here.yaml"
     subprocess.run([*command, "-o", costs], check=True)
     print("  " + costs.read_text().replace("\n", "\n  ").rstrip())
+    quantizing = folder / "cut-fp8.yaml"
+    quantizing.write_text(QUANTIZING)
     policy = folder / "cut.yaml"
     policy.write_text(POLICY)
     return policy
@@ -47,4 +55,11 @@ def measure(arguments: argparse.Namespace) -> None:
         for preset in PRESETS:
             program = load(folder, preset)
             ratio = compare(("cut", cut.run), (preset, program.run), arguments.pairs)
+            print(f"  {ratio}", flush=True)
+        cut = load(folder, folder / "cut-fp8.yaml")
+        for preset in ["bf16-amp", "fp8-current"]:
+            program = load(folder, preset)
+            ratio = compare(
+                ("cut of fp8-current", cut.run), (preset, program.run), arguments.pairs
+            )
             print(f"  {ratio}", flush=True)
