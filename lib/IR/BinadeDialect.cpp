@@ -7,6 +7,7 @@
 #include "binade/IR/Binade.h"
 #include "binade/IR/ExchangeOps.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/HadamardOp.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Release.h"
@@ -82,6 +83,9 @@ void BinadeDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Quantization.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/Hadamard.cpp.inc"
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Monitor.cpp.inc"

@@ -19,6 +19,7 @@ void addConvolution(Reference &reference);
 void addElementwise(Reference &reference);
 void addEmbedding(Reference &reference);
 void addExchange(Reference &reference);
+void addHadamard(Reference &reference);
 void addKernel(Reference &reference);
 void addLoss(Reference &reference);
 void addLossScaling(Reference &reference);

@@ -183,9 +183,9 @@ const Reference &Reference::get() {
     Reference all;
     for (auto *addFamily :
          {addAttention, addCast, addContraction, addConvolution, addElementwise,
-          addEmbedding, addExchange, addKernel, addLoss, addLossScaling,
-          addMonitor, addNormalization, addOptimizer, addQuantization,
-          addRandom, addReduction, addRmsNorm, addShape})
+          addEmbedding, addExchange, addHadamard, addKernel, addLoss,
+          addLossScaling, addMonitor, addNormalization, addOptimizer,
+          addQuantization, addRandom, addReduction, addRmsNorm, addShape})
       addFamily(all);
     return all;
   }();

@@ -312,3 +312,20 @@ func.func @step(%x: tensor<64xf32>, %a: tensor<32x64xf8E4M3FN>, %b: tensor<48x64
     : (tensor<32x64xf8E4M3FN>, tensor<f32>, tensor<48x64xf8E4M3FN>, tensor<f32>) -> tensor<32x48xbf16>
   return %y, %factor : tensor<32x48xbf16>, tensor<f32>
 }
+
+// -----
+
+// A kernel does not compute the operand of an op whose elements depend on many elements of
+// it; what reads the result is computed with it.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@tanh_0](%arg0)
+// CHECK-NEXT:    %[[B:.*]]:2 = binade.launch [@[[K:hadamard_.*1]]](%[[A]])
+// CHECK-NEXT:    return %[[B]]#0, %[[B]]#1
+func.func @step(%x: tensor<32x64xf32>) -> (tensor<32x64xf32>, tensor<2x64xf32>) {
+  %0 = binade.tanh %x : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %1 = binade.hadamard %0 {axis = -2, size = 16} : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %2 = binade.abs %1 : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %3 = binade.group_max %2 {size = 16, axis = -2} : (tensor<32x64xf32>) -> tensor<2x64xf32>
+  return %1, %3 : tensor<32x64xf32>, tensor<2x64xf32>
+}

@@ -15,6 +15,7 @@
 #include "SiblingGroups.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Movement.h"
+#include "binade/IR/ReadsNeighbors.h"
 #include "binade/IR/Release.h"
 #include "binade/IR/Watch.h"
 #include <queue>
@@ -392,7 +393,7 @@ private:
       for (Value operand : reader->getOperands())
         pending.emplace_back(operand, isMoved);
     };
-    read(op, false);
+    read(op, op->hasTrait<ReadsNeighbors>());
     while (!pending.empty()) {
       auto [value, isMoved] = pending.pop_back_val();
       Operation *producer = value.getDefiningOp();

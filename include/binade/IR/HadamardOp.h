@@ -1,0 +1,23 @@
+//===- HadamardOp.h - The op `hadamard` -------------------------*- C++ -*-===//
+//
+// Only few files need it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef BINADE_IR_HADAMARDOP_H
+#define BINADE_IR_HADAMARDOP_H
+
+#include "binade/IR/Binade.h"
+#include "binade/IR/ReadsNeighbors.h"
+
+namespace mlir::binade {
+
+/// The sizes of groups that may be transformed.
+inline constexpr std::array<int64_t, 4> kHadamardSizes = {16, 32, 64, 128};
+
+} // namespace mlir::binade
+
+#define GET_OP_CLASSES
+#include "binade/IR/Ops/Hadamard.h.inc"
+
+#endif // BINADE_IR_HADAMARDOP_H
