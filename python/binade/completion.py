@@ -13,8 +13,14 @@ from binade.command import run_command
 from binade.definitions import Command, Option, read_command, walk
 from binade.parser import Parser
 
-# Values that `binade list` prints, each in the first column.
-_LISTED = {"POLICY": "policies", "RULE": "optimizers", "PHASE": "phases"}
+# Values that `binade list` prints, each at the start of a line that is not indented.
+_LISTED = {
+    "POLICY": "policies",
+    "RULE": "optimizers",
+    "PHASE": "phases",
+    "[NAME=]SCHEDULE": "schedules",
+    "[GLOB:]FORMAT[:stochastic]": "formats",
+}
 _HELP = Option(("-h", "--help"), "Print the help of the command")
 
 
@@ -57,7 +63,7 @@ def _list_values(option: Option) -> str:
     if option.choices:
         return "echo " + shlex.join(option.choices)
     if option.value in _LISTED:
-        return f"binade list {_LISTED[option.value]} 2>/dev/null | cut -d' ' -f1"
+        return f"binade list {_LISTED[option.value]} 2>/dev/null | grep -o '^[^ ]*'"
     return ""
 
 

@@ -103,6 +103,10 @@ class TestShells:
         policies = binade("list", "policies").stdout.splitlines()
         found = names(complete(shell, "binade", "train", "--policy", ""))
         assert sorted(found) == sorted(line.split()[0] for line in policies)
+        found = names(complete(shell, "binade", "train", "--schedule", ""))
+        assert {"constant", "cosine", "one-cycle"} <= set(found) and "" not in found
+        found = names(complete(shell, "binade", "train", "--states", ""))
+        assert {"bf16", "dyn8", "e4m3x"} <= set(found)
 
     def test_values_of_other_options_are_files(self, complete, shell):
         found = complete(shell, "binade", "train", "--data", "")
