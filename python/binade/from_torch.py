@@ -55,7 +55,7 @@ def make_parser() -> Parser:
         metavar="INPUT=AXIS,AXIS",
         help="names of an input's axes, such as x=batch, for sizes that are chosen at "
         "compilation ('binade train --dim batch=64'; by default the sizes of the "
-        "example batch); an axis with an empty name keeps its size; repeatable",
+        "example batch); an axis with an empty name keeps its size (repeatable)",
     )
     parser.add_argument(
         "--opset",

@@ -48,9 +48,10 @@ def _describe_option(option: Option) -> list[str]:
     title = ", ".join(_bold(name) for name in option.names)
     if value:
         title += (" " if title else "") + _italic(value)
+    repeats = option.repeats and option.names and "(repeatable)" not in option.help
     limits = [
         *(["required"] if option.required and option.names else []),
-        *(["repeatable"] if option.repeats and option.names else []),
+        *(["repeatable"] if repeats else []),
         *([f"default: {option.default}"] if option.default else []),
     ]
     return _entry(title, option.help + (f" ({'; '.join(limits)})" if limits else ""))

@@ -187,7 +187,7 @@ def make_parser() -> Parser:
     parser.add_argument(
         "--stats", action="append", default=[], metavar="KIND[/GLOB]:STATISTIC,...",
         help="statistics to record in addition to the run's, such as "
-        "'*:absmax,nonfinite'; 'binade list stats' explains them; repeatable",
+        "'*:absmax,nonfinite'; 'binade list stats' explains them (repeatable)",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR",

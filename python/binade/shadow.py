@@ -185,7 +185,7 @@ def make_parser() -> Parser:
     )
     parser.add_argument(
         "--phase", action="append", choices=PHASES, default=[],
-        help="only ops of this phase of the step; repeatable",
+        help="only ops of this phase of the step (repeatable)",
     )  # fmt: skip
     parser.add_argument(
         "--by", choices=KEYS, default=KEYS[0],

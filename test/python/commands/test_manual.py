@@ -39,6 +39,7 @@ def test_pages_describe_all_options(definition):
         for option in (*command["options"], *command["arguments"]):
             for name in option["names"] or [option["value"]]:
                 assert name in text, (command["name"], name)
+        assert "(repeatable) (" not in text and "repeatable (repeatable)" not in text
         # Examples are printed as they are.
         for line in command["footer"].splitlines():
             assert " ".join(line.split()) in text
