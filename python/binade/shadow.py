@@ -90,6 +90,9 @@ def _number(value: float | None, form: str = ".2e") -> str:
 
 def _row(entry: dict[str, Any]) -> list[str]:
     result = f" #{entry['result']}" if entry["result"] else ""
+    # Sums of errors leave out elements that are not finite; here nothing is left.
+    if entry["nonfinite"] == entry["elements"]:
+        entry = entry | {"introduced": None, "inherited": None}
     return [
         entry["kind"] + result, entry["node"], entry["phase"],
         _number(entry["introduced"]), _number(entry["inherited"]),
@@ -122,8 +125,8 @@ def describe(report: dict[str, Any], step: Step, policy: str) -> str:
         text += "; not all are finite: 'binade why-nan' says more"
     if count := count_narrow_sums(report["errors"]):
         text += (
-            f"\n{count} of these may sum in less than f32, in whatever order: their sums are "
-            "exact here, as those of Binade's targets are f32 all the same"
+            f"\nthe policy allows {count} of these to accumulate in less than f32, in any order; "
+            "all of Binade's targets accumulate in f32, and sums are exact here"
         )
     return text
 
@@ -141,9 +144,15 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
                 "another"
             )
         return capture_run(run, step or len(run.steps), folder)
+    if not subject.exists():
+        raise RejectedError(
+            f"{subject}: does not exist; expected a model, or the directory of a run"
+        )
     for word in OWN:
         if any(w.partition("=")[0] == word for w in more):
-            raise RejectedError(f"{word}: not for a shadow; --step says which step")
+            raise RejectedError(
+                f"{word}: not an option of 'binade shadow'; --step selects the step"
+            )
     return capture_model([str(subject), *more], step or 1, folder)
 
 
@@ -237,6 +246,7 @@ def _main(arguments: Sequence[str] | None) -> None:
         "\nintroduced, inherited: Euclidean norm of the error relative to that of the "
         "result\nSQNR: of both together; to 0: nonzero elements that became 0; overflow: "
         "elements\nthat became infinite; an update's result is the change of the parameter"
+        "\nelements that are not finite count only in overflow; -: no error to compute"
     )
     if len(shown) < len(ranked):
         print(f"{len(ranked) - len(shown)} more: --top 0")

@@ -240,7 +240,7 @@ def test_narrow_sums_are_reported_to_have_no_fixed_order(folder):
             for entry in report["errors"]
         )
         text = binade("shadow", folder / "model.onnx", *options(folder, policy)).stdout
-        said = f"\n{count} of these may sum in less than f32"
+        said = f"\nthe policy allows {count} of these to accumulate in less than f32"
         assert (said in text, count > 0) == (word == "f16", word == "f16")
 
 
@@ -256,6 +256,9 @@ def test_on_nonfinite_applies_to_the_traced_step(tmp_path):
             find(report, name, "optimizer")["nonfinite"] for name in ("first", "second")
         ]
     assert wrong == {"skip": [0, 0], "continue": [FIRST.size, SECOND.size]}
+    # Without a finite element there is no error, which is not an error of 0.
+    table = binade("shadow", *words, "--phase", "forward", "--op", "up").stdout
+    assert re.search(r"^matmul +up +forward +- +- +- ", table, re.MULTILINE), table
 
 
 @pytest.mark.parametrize(
@@ -266,7 +269,7 @@ def test_on_nonfinite_applies_to_the_traced_step(tmp_path):
             3,
             "no op of phase forward or backward or optimizer is called",
         ),
-        (["--steps", "3"], 3, "--steps: not for a shadow"),
+        (["--steps", "3"], 3, "--steps: not an option of 'binade shadow'"),
         (["--step", "0"], 2, "steps count from 1"),
         (["--top=-1"], 2, "expected a number from 0 on, got '-1'"),
         (["--policies", "x"], 2, "--policies"),
@@ -277,6 +280,12 @@ def test_invalid_options_are_errors(folder, more, code, text):
     process = binade(*words, *more)
     assert process.returncode == code and text in process.stderr, process.stderr
     assert process.stdout == ""
+
+
+def test_a_missing_model_is_named():
+    process = binade("shadow", "absent", "--data", "absent.npz")
+    assert process.returncode == 3
+    assert "absent: does not exist; expected a model, or the dir" in process.stderr
 
 
 def test_options_only_of_training_are_listed():
