@@ -26,6 +26,8 @@ from binade.tracing import Step, capture_run, name_op, trace
 
 # The search ends without a policy when it has added this many rules.
 MOST_RULES = 12
+# A loss this many times that of the first step suggests that the parameters have diverged.
+DIVERGED = 1e3
 
 
 def find_bad_steps(run: Run) -> list[int]:
@@ -145,6 +147,23 @@ def describe_origin(report: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _loss(value: float) -> str:
+    """Formats a loss, which may be very large in a run that diverges."""
+    return f"{value:.4f}" if abs(value) < 1e6 else f"{value:.4g}"
+
+
+def describe_divergence(run: Run, loss: float) -> str | None:
+    """Returns a line if the loss of a step that a policy makes finite is much larger than the
+    first one of the run: then its formats may not be the cause."""
+    first = next((s["loss"] for s in run.steps if s["loss"] is not None), None)
+    if not first or abs(loss) <= DIVERGED * abs(first):
+        return None
+    return (
+        f"this loss is {abs(loss / first):.2g} times the first one of the run: unless the batch "
+        "is unusual, the\nparameters had diverged before; try a smaller --lr, --warmup or --clip"
+    )
+
+
 def describe_policy(
     rules: Sequence[Rule], report: dict[str, Any], first: dict[str, Any]
 ) -> str:
@@ -164,7 +183,7 @@ def describe_policy(
             f"{name_op(report['origin'])}; a narrow format of more range, as bf16 is, "
             "may help"
         )
-    return f"with this policy the step is finite (tried: loss {report['loss']:.4f}):"
+    return f"with this policy the step is finite (tried: loss {_loss(report['loss'])}):"
 
 
 def _describe_step(run: Run, step: int, bad: Sequence[int]) -> str:
@@ -212,6 +231,8 @@ def explain(run: Run, number: int, bad: Sequence[int], out: Path | None,
             return
         print(*describe_origin(first), sep="\n")
         print(describe_policy(rules, last, first))
+        if helps and (line := describe_divergence(run, last["loss"])):
+            print("", line, sep="\n")
         if helps:
             print("", overrides.format_policy("finite", step.policy, rules), sep="\n")
         scale = run.steps[number - 1].get("loss_scale")

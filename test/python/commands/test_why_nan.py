@@ -1,6 +1,7 @@
 """`binade why-nan` finds the first value that is not finite, and a policy that avoids it."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -238,3 +239,18 @@ def test_save_inputs_writes_what_the_step_reads(folder):
     assert inputs["parameter/first"].tobytes() == before["first"].tobytes()
     np.testing.assert_array_equal(inputs["batch/x"], X[16:20])
     assert inputs["hyper/lr"] == 0.01
+
+
+def test_parameters_that_diverged_are_reported(folder):
+    """The first update makes the parameters so large that every later loss is useless."""
+    write(folder, TWO_LAYERS, X, first=FIRST, second=FIRST)
+    run = train(
+        folder, folder / "run", "plain.yaml", steps=2, lr=100, code=4, cwd=folder
+    )
+    process = binade("why-nan", run)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("step 2: loss not finite")
+    assert (
+        "times the first one of the run: unless the batch is unusual" in process.stdout
+    )
+    assert re.search(r"tried: loss [0-9.]+e\+[0-9]+\)", process.stdout), process.stdout
