@@ -19,6 +19,7 @@
 #include "StepRollback.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Runtime/ScheduledSettings.h"
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -479,11 +480,21 @@ Result<void> TrainingLoop::resume(Manifest restored) {
     manifest.run.insert(std::move(kept));
   feed.skip(
       static_cast<std::uint64_t>(restored.step * program.getPlan().batches));
-  if (options.notify)
-    options.notify("resumed after step " + std::to_string(restored.step) +
-                   (restored.step == options.steps
-                        ? ", the last one; a larger --steps trains on"
-                        : ""));
+  if (!options.notify)
+    return {};
+  std::string message = "resumed after step " + std::to_string(restored.step);
+  if (restored.step == options.steps) {
+    message += ", the last one";
+    // A schedule that depends on the number of steps forbids another one.
+    if (std::ranges::any_of(options.schedules, [](const Schedule &schedule) {
+          return schedule.usesSteps();
+        }))
+      message += " of the schedule";
+    else
+      message += std::string("; a larger ") +
+                 (options.epochs > 0 ? "--epochs" : "--steps") + " trains on";
+  }
+  options.notify(message);
   return {};
 }
 
