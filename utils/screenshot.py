@@ -52,6 +52,7 @@ def main() -> int:
             viewport={"width": options.width, "height": 900},
             color_scheme="dark" if options.dark else "light",
         )
+        page.set_default_timeout(300_000)  # Drawing takes minutes on a busy machine.
         page.goto(options.page.resolve().as_uri())
         page.wait_for_selector(".js-plotly-plot .main-svg")
         if options.open:
