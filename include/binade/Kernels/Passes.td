@@ -379,10 +379,10 @@ def RecomputeByCostsPass : Pass<"binade-recompute-by-costs", "::mlir::ModuleOp">
     The result of an activation function or of a norm is saved for the gradient of the next
     weight, although its operands are saved, too, for the gradient of the function itself.
 
-    On a GPU whose rates are known (`#binade.target`), the pass recomputes a saved value from
-    other saved values, arguments and constants: by elementwise ops and lookups, and the
-    elementwise part of norms, whose statistics are saved. It does so before the next op of
-    the backward pass that reads one of these values, so that `binade-form-kernels` computes
+    On a CPU, and on a GPU whose rates are known (`#binade.target`), the pass recomputes a
+    saved value from other saved values, arguments and constants: by elementwise ops and
+    lookups, and the elementwise part of norms, whose statistics are saved. It does so
+    before the next op of the backward pass that reads one of these values, so that `binade-form-kernels` computes
     both in one kernel, which only writes more; earlier ops that need the value are moved
     after that op. Without such an op, the value is recomputed before its first reader, in a
     kernel of its own.
@@ -393,6 +393,11 @@ def RecomputeByCostsPass : Pass<"binade-recompute-by-costs", "::mlir::ModuleOp">
     recomputed in any case, as `binade-recompute` does. Small values are not considered.
     The module's attribute `binade.saved` lists the others of the step. If the
     attribute exists already, a budget has decided for each value, and the pass does nothing.
+
+    On a CPU, whose target is `cpu`, only the bytes count. Large copies of arguments, such
+    as weights in bf16, are recomputed, too. A value stays if fewer than 64 ops are between
+    its last reader in the forward pass and the first one in the backward pass, and the
+    module does not get the attribute.
 
     Example:
 

@@ -9,6 +9,7 @@
 
 #include "Rebuild.h"
 #include "binade/Costs/GpuCosts.h"
+#include "binade/IR/CpuTarget.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
@@ -32,6 +33,63 @@ static constexpr double kMaxTraffic = 2.5;
 /// times as large; gradients of logits are much larger.
 static constexpr size_t kMaxDistance = 64, kMaxDelayed = 16;
 static constexpr uint64_t kMaxHeld = 8;
+/// The fewest ops between the last reader of a value in the forward pass and
+/// the first one in the backward pass for which a CPU recomputes it. Closer
+/// ones are near the peak of memory, where both values would be needed.
+static constexpr unsigned kMinApart = 64;
+
+using Numbers = DenseMap<Operation *, unsigned>;
+
+static Numbers numberOps(Block &body) {
+  Numbers numbers;
+  for (Operation &op : body)
+    numbers[&op] = numbers.size();
+  return numbers;
+}
+
+/// Whether an op before `reader`, other than a `save`, reads `value` shortly
+/// before.
+static bool isReadShortlyBefore(Value value, Operation *reader,
+                                const Numbers &numbers) {
+  unsigned limit = numbers.lookup(reader);
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    unsigned number = numbers.lookup(user);
+    return !isa<SaveOp>(user) && number < limit && limit - number < kMinApart;
+  });
+}
+
+static bool isCopyOfArguments(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return isa<ElementwiseOpInterface>(op) && kernelOp &&
+         kernelOp.getSchedule() == Schedule::Elementwise &&
+         getPhase(op) == Phase::Forward && op->getNumResults() == 1 &&
+         llvm::all_of(op->getOperands(), llvm::IsaPred<BlockArgument>);
+}
+
+/// Adds a `save` to each large copy of arguments that the backward pass reads
+/// later, such as a weight in another format.
+static void saveCopies(Block &body, uint64_t minBytes) {
+  Numbers numbers = numberOps(body);
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    if (!isCopyOfArguments(&op) ||
+        getByteSize(op.getResult(0).getType()) < minBytes)
+      continue;
+    Value copy = op.getResult(0);
+    Operation *first = nullptr;
+    for (Operation *user : copy.getUsers())
+      if (getPhase(user) == Phase::Backward &&
+          (!first || numbers.lookup(user) < numbers.lookup(first)))
+        first = user;
+    if (!first || isReadShortlyBefore(copy, first, numbers))
+      continue;
+    OpBuilder b(op.getContext());
+    b.setInsertionPointAfterValue(copy);
+    Value save = SaveOp::create(b, op.getLoc(), copy);
+    copy.replaceUsesWithIf(save, [](OpOperand &use) {
+      return getPhase(use.getOwner()) == Phase::Backward;
+    });
+  }
+}
 
 namespace {
 /// An op whose kernel may also recompute a value, and the ops before it that
@@ -75,8 +133,9 @@ private:
 
 class Trader {
 public:
-  Trader(Block &body, const GpuCosts &costs, uint64_t minBytes)
-      : body(body), costs(costs), minBytes(minBytes) {
+  /// `costs` is null for a CPU.
+  Trader(Block &body, const GpuCosts *costs, uint64_t minBytes)
+      : body(body), costs(costs), minBytes(minBytes), numbers(numberOps(body)) {
     for (auto save : body.getOps<SaveOp>())
       if (save.getX().getType() == save.getType())
         saves[save.getX()] = save;
@@ -108,7 +167,8 @@ private:
   /// Replaces and erases `save` if that pays. Returns whether it did.
   bool recompute(SaveOp save) {
     Operation *first = findFirstUser(save.getResult());
-    if (!first || getPhase(first) != Phase::Backward)
+    if (!first || getPhase(first) != Phase::Backward ||
+        (!costs && isReadShortlyBefore(save.getX(), first, numbers)))
       return false;
     Rebuilt rebuilt(save, saves, first);
     if (!rebuilt.getValue())
@@ -189,15 +249,18 @@ private:
     auto bytes = double(getByteSize(save.getType()));
     double loaded = rebuilt.countLoaded(
         [&](Value source) { return partner.op && reads(partner.op, source); });
-    double seconds = costs.predictPass(loaded + bytes);
+    if (!costs)
+      return loaded + bytes <= kMaxTraffic * bytes;
+    double seconds = costs->predictPass(loaded + bytes);
     if (partner.op)
-      seconds -= costs.getRates().start; // It has started anyway.
-    return seconds * costs.getRates().memory <= kMaxTraffic * bytes;
+      seconds -= costs->getRates().start; // It has started anyway.
+    return seconds * costs->getRates().memory <= kMaxTraffic * bytes;
   }
 
   Block &body;
-  const GpuCosts &costs;
+  const GpuCosts *costs;
   uint64_t minBytes;
+  Numbers numbers; ///< The order of the ops before any moved.
   DenseMap<Value, SaveOp> saves;
 };
 
@@ -212,12 +275,15 @@ struct RecomputeByCostsPass
         target ? GpuCosts::find(target.getName().getValue().rsplit(':').second,
                                 &getContext())
                : nullptr;
-    if (!costs || module->hasAttr(kSavedAttr))
+    bool isCpu = target && target.getName() == kCpuTargetName;
+    if ((!costs && !isCpu) || module->hasAttr(kSavedAttr))
       return; // Rates are unknown, or a budget has decided.
     for (func::FuncOp program : getPrograms(module)) {
+      if (isCpu)
+        saveCopies(program.front(), minBytes);
       SmallVector<Attribute> choices =
-          Trader(program.front(), *costs, minBytes).run();
-      if (program.getName() == kStepName && !choices.empty())
+          Trader(program.front(), costs, minBytes).run();
+      if (!isCpu && program.getName() == kStepName && !choices.empty())
         module->setAttr(kSavedAttr, ArrayAttr::get(&getContext(), choices));
     }
   }
