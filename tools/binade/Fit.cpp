@@ -321,6 +321,7 @@ void FitCommand::printAdvice(const std::vector<Row> &rows) const {
 /// Prints how much memory released gradients save, or which steps need all
 /// gradients.
 void FitCommand::printReleased(const std::vector<Row> &rows) const {
+  constexpr double kShown = 0.001; ///< Less is printed as 0.0 %.
   if (ranks.ranks > 1)
     return;
   std::string text;
@@ -330,14 +331,15 @@ void FitCommand::printReleased(const std::vector<Row> &rows) const {
     if (!row.released && releasesGradients)
       text +=
           name + ": without --release-gradients, because " + row.need + "\n";
-    else if (row.released && !releasesGradients && *row.released < row.bytes)
-      text += llvm::formatv(
-                  "{0}: --release-gradients saves {1:P1}: {2}{3}\n", name,
-                  1 - static_cast<double>(*row.released) /
-                          static_cast<double>(row.bytes),
-                  formatBytes(*row.released),
-                  row.bytes > budget && *row.released <= budget ? ", which fits"
-                                                                : "")
+    if (!row.released || releasesGradients)
+      continue;
+    double saved =
+        1 - static_cast<double>(*row.released) / static_cast<double>(row.bytes);
+    bool fits = row.bytes > budget && *row.released <= budget;
+    if (fits || saved >= kShown)
+      text += llvm::formatv("{0}: --release-gradients saves {1:P1}: {2}{3}\n",
+                            name, saved, formatBytes(*row.released),
+                            fits ? ", which fits" : "")
                   .str();
   }
   if (!text.empty())
