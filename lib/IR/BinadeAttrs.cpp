@@ -1,6 +1,8 @@
 //===- BinadeAttrs.cpp - Attributes and their verifiers -------------------===//
 
 #include "binade/Container/Numbers.h"
+#include "binade/Container/Printable.h"
+#include "binade/Container/Suggest.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Diagnostics.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -287,6 +289,20 @@ LogicalResult mlir::binade::verifyResultTypes(Operation *op, TypeRange inferred,
   return op->emitOpError("inferred type(s) ")
          << inferred << " are incompatible with return type(s) of operation "
          << op->getResultTypes();
+}
+
+LogicalResult mlir::binade::verifyAttributeNames(Operation *op) {
+  for (NamedAttribute attribute : op->getDiscardableAttrs()) {
+    StringRef name = attribute.getName();
+    if (name.contains('.'))
+      continue;
+    std::vector<std::string> declared;
+    for (StringAttr known : op->getName().getAttributeNames())
+      declared.push_back(known.str());
+    return op->emitOpError("has no attribute called ")
+           << ::binade::quote(name) << ::binade::suggest(name, declared);
+  }
+  return success();
 }
 
 LogicalResult mlir::binade::verifyOneKindOfElements(Operation *op, Type lhs,

@@ -117,3 +117,20 @@ func.func @too_few_scales_of_blocks(%a: tensor<8x256xf8E4M3FN>, %s: tensor<2x8xf
   %r = binade.scaled_matmul %a, %s, %a, %t {block = array<i64: 1, 128, 128>} : (tensor<8x256xf8E4M3FN>, tensor<2x8xf32>, tensor<8x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<8x8xf32>
   return
 }
+
+// -----
+
+// It has the same type with and without the transpose.
+func.func @misspelled_attribute(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) {
+  // expected-error@+1 {{has no attribute called 'transpose_rsh'; did you mean 'transpose_rhs'?}}
+  %r = binade.matmul %a, %b {transpose_rsh} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+// Attributes of other dialects are theirs.
+func.func @attribute_of_a_user(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %r = binade.matmul %a, %b {mine.note = "kept"} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %r : tensor<8x8xf32>
+}

@@ -55,7 +55,7 @@ func.func @step(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>)
 // CHECK:         binade.mul %[[D]], %[[BR2]]
 func.func @step(%x: tensor<4x8xf32>, %g: tensor<8xf32>)
     -> (tensor<4x8xf32>, tensor<4x8xf32>) {
-  %a = binade.softmax %x {axis = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %a = binade.softmax %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %sa = binade.save %a : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %r = binade.reduce_sum %a {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
   %br = binade.broadcast %r {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<4x8xf32>

@@ -98,7 +98,7 @@ module {
 module {
   func.func @step(%w: tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>})
       -> (tensor<4xf32> {binade.name = "w", binade.role = #binade.role<parameter>}) {
-    %0 = binade.mul %w, %w {storage = #binade.storage<states = f32>,
+    %0 = binade.mul %w, %w {user.storage = #binade.storage<states = f32>,
         precision = #binade.precision<compute = f32, result = f32, rule = "a.yaml:7">}
       : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %0 : tensor<4xf32>

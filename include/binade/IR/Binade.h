@@ -126,6 +126,20 @@ public:
   }
 };
 
+/// Checks that all attributes of `op` are declared, or have the prefix of a
+/// dialect.
+LogicalResult verifyAttributeNames(Operation *op);
+
+/// An op that rejects attributes that it does not declare.
+template <typename ConcreteOp>
+class OnlyDeclaredAttributes
+    : public OpTrait::TraitBase<ConcreteOp, OnlyDeclaredAttributes> {
+public:
+  static LogicalResult verifyTrait(Operation *op) {
+    return verifyAttributeNames(op);
+  }
+};
+
 /// Checks that both types have float elements, or the same element type.
 LogicalResult verifyOneKindOfElements(Operation *op, Type lhs, Type rhs);
 

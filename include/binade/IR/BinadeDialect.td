@@ -41,7 +41,13 @@ def Binade_Dialect : Dialect {
                            "::mlir::math::MathDialect"];
 }
 
+// Rejects attributes without a dialect's prefix that the op does not declare: such a
+// misspelled attribute would have no effect.
+def OnlyDeclaredAttributes : NativeOpTrait<"OnlyDeclaredAttributes"> {
+  let cppNamespace = "::mlir::binade";
+}
+
 class Binade_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Binade_Dialect, mnemonic, traits>;
+    : Op<Binade_Dialect, mnemonic, !listconcat([OnlyDeclaredAttributes], traits)>;
 
 #endif // BINADE_IR_BINADEDIALECT_TD
