@@ -130,6 +130,9 @@ QuantizedAttr QuantizedAttr::withGroups(Granularity granularity,
 }
 
 QuantizedAttr QuantizedAttr::withoutTensorScale() const {
+  // A rule that compares scales needs the scale of the tensor.
+  if (comparesScales())
+    return withChosenScale();
   return get(getContext(), getElement(), getGranularity(), getExtent(),
              getScale(), getRule(), getExpand(), getStochastic(), getHistory(),
              getMargin(), /*tensorScale=*/FloatType());
