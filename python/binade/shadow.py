@@ -144,7 +144,8 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
                 "another"
             )
         return capture_run(run, step or len(run.steps), folder)
-    if not subject.exists():
+    # With options of training, a program names what is missing: a word may be the value of one.
+    if not more and not subject.exists():
         raise RejectedError(
             f"{subject}: does not exist; expected a model, or the directory of a run"
         )
