@@ -144,8 +144,9 @@ def capture(subject: Path, step: int | None, more: list[str], folder: Path) -> S
                 "another"
             )
         return capture_run(run, step or len(run.steps), folder)
-    # With options of training, a program names what is missing: a word may be the value of one.
-    if not more and not subject.exists():
+    # After an option that is passed on, the word may be its value, not the subject.
+    may_be_value = bool(more) and more[-1].startswith("-")
+    if not may_be_value and not subject.exists():
         raise RejectedError(
             f"{subject}: does not exist; expected a model, or the directory of a run"
         )
