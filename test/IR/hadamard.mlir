@@ -1,5 +1,8 @@
-// RUN: binade-opt %s | FileCheck %s
-// RUN: binade-opt %s | binade-opt | FileCheck %s
+// RUN: binade-opt %s -o %t.once.mlir
+// RUN: binade-opt %t.once.mlir -o %t.twice.mlir && cmp %t.once.mlir %t.twice.mlir
+// RUN: binade-opt %s --mlir-print-op-generic | binade-opt -o %t.generic.mlir
+// RUN: cmp %t.once.mlir %t.generic.mlir
+// RUN: FileCheck %s --input-file %t.once.mlir
 
 // CHECK-LABEL: func.func @rows
 func.func @rows(%x: tensor<8x64xbf16>, %s: tensor<16xf32>) -> tensor<8x64xf32> {
