@@ -59,6 +59,7 @@ SIMPLE = {
     "gradient_seed": "f32 -> f32",
     "gradient_statistics": "7x33xf32, 40xf32 -> f64, i1",
     "group_max": "8x64xf32 -> 32xf32 {size = 16 : i64}",
+    "hadamard": "8x64xf32 -> 8x64xf32 {axis = -1 : i64, size = 16 : i64}",
     "join_halves": "65xbf16, 65xi16<9999 -> 65xf32 {rounded}",
     "label_weight": "65xi64<9 -> f32 {ignore_index = 3 : i64}",
     "layer_norm": "9x70xf32, 70xf32, 70xf32 -> 9x70xf32, 9xf32, 9xf32 {epsilon = 1.0e-5}",
