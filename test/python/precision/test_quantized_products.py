@@ -205,7 +205,8 @@ def test_coat_saves_values_in_8_bits(tmp_path):
     assert not any(dtype.startswith("F8") for dtype in plain)
     assert coat["F8_E4M3"] > 0.5 * sum(coat.values())
     assert coat["F32"] < 0.05 * sum(coat.values()) < plain["F32"]
-    assert sum(coat.values()) < 0.75 * sum(plain.values())
+    # bf16-amp recomputes results of norms, which coat saves in 8 bits.
+    assert sum(coat.values()) < 0.78 * sum(plain.values())
 
 
 def test_explain_names_the_operands():
