@@ -178,9 +178,8 @@ LogicalResult mlir::binade::scaleLoss(func::FuncOp step,
   if (!found)
     return step.emitError("the policy adapts its loss scale when gradients "
                           "overflow, but on-nonfinite is 'continue', which "
-                          "applies such gradients and is the default with "
-                          "--release-gradients; use 'skip' without "
-                          "--release-gradients, or a policy with a static "
-                          "scale or none");
+                          "applies such gradients; use 'skip', or a policy "
+                          "with a static scale or none; --release-gradients "
+                          "implies 'continue' and excludes 'skip'");
   return scaler.scaleDynamically(getResultValue(step, found->index));
 }

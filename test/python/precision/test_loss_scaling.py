@@ -196,11 +196,7 @@ def test_a_dynamic_scale_rejects_on_nonfinite_continue(tmp_path):
         "--policy", "fp16-amp", "--on-nonfinite", "continue", "--out", tmp_path / "run",
     )  # fmt: skip
     assert process.returncode == 3
-    assert "on-nonfinite is 'continue'" in process.stderr
-    assert (
-        "use 'skip' without --release-gradients, or a policy with a static scale"
-        in (process.stderr)
-    )
+    assert "use 'skip', or a policy with a static scale" in process.stderr
 
 
 @pytest.mark.parametrize("scale", [1024, 2.0**-20])

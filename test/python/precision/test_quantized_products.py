@@ -184,9 +184,10 @@ def run_binade(*arguments):
 
 
 def saved_bytes(policy, folder):
-    """Bytes of values saved for backward by dtype, from the plan. Views of one buffer count
-    once."""
-    run_binade("compile", GPT, "--policy", policy, "-o", folder / f"{policy}.bnd")
+    """Bytes of values saved for backward by dtype, from the plan, if none is recomputed. Views
+    of one buffer count once."""
+    run_binade("compile", GPT, "--policy", policy, "--activation-memory", "100%",
+               "-o", folder / f"{policy}.bnd")  # fmt: skip
     plan = json.loads(run_binade("inspect", folder / f"{policy}.bnd", "--json"))
     places = {}
     for buffer in plan["buffers"]:
@@ -205,8 +206,7 @@ def test_coat_saves_values_in_8_bits(tmp_path):
     assert not any(dtype.startswith("F8") for dtype in plain)
     assert coat["F8_E4M3"] > 0.5 * sum(coat.values())
     assert coat["F32"] < 0.05 * sum(coat.values()) < plain["F32"]
-    # bf16-amp recomputes results of norms, which coat saves in 8 bits.
-    assert sum(coat.values()) < 0.78 * sum(plain.values())
+    assert sum(coat.values()) < 0.75 * sum(plain.values())
 
 
 def test_explain_names_the_operands():
