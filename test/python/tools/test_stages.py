@@ -12,9 +12,11 @@ OPT = BUILD / "bin/binade-opt"
 PHASES = ["import", "autodiff", "optimizer", "assign", "materialize", "programs", "monitor",
           "kernels"]  # fmt: skip
 OPTIONS = {"assign": "=policy=fp16-amp", "monitor": "=watch=gradient:absmax"}
-# What a refusal says: a pipeline to run, or that the pass is too late, or has nothing to do.
+# What a refusal says: a pipeline to run, or that the pass is too late, has nothing to do, or
+# needs another setting.
 CLEAR = re.compile(
     r"run (binade-[a-z-]+-pipeline( and )?)+ first|run this pass before|has no embedding"
+    r"|gradients cannot be released .*; use (--on-nonfinite stop|a policy)"
 )
 
 
