@@ -26,28 +26,43 @@ module {
 
 // -----
 
+// Masks, biases and their gradients, soft caps and dropout are computed by the kernels.
+
 // CHECK-LABEL: func.func @step
 // CHECK:       binade.attention {{.*}} mask(
 // CHECK:       binade.attention_grad {{.*}} biases(
-// CHECK-NOT:   binade.attention
-// CHECK:       binade.matmul {{.*}}reason = "the attention kernels of CPUs have no dropout and no soft cap"
-// CHECK:       binade.matmul {{.*}}reason = "a head size of 257 is more than 256"
-// CHECK:       binade.matmul {{.*}}reason = "the attention kernels of CPUs compute no gradients of biases"
+// CHECK:       binade.attention {{.*}} softcap
+// CHECK:       binade.attention {{.*}} rng(
+// CHECK-NOT:   binade.matmul
 module {
-  func.func @step(%q: tensor<2x2x8x32xbf16>, %m: tensor<2x1x1x8xi1>, %b: tensor<1x2x8x8xf32>, %w: tensor<2x2x8x257xf32>, %l: tensor<2x2x8xf32>)
-      -> (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x257xf32>, tensor<1x2x8x8xf32>) {
+  func.func @step(%q: tensor<2x2x8x32xbf16>, %m: tensor<2x1x1x8xi1>, %b: tensor<1x2x8x8xf32>, %r: tensor<2xi64>, %l: tensor<2x2x8xf32>)
+      -> (tensor<2x2x8x32xbf16>, tensor<1x2x8x8xf32>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>) {
     %x, %lx = binade.attention %q, %q, %q mask(%m) {scale = 0.5 : f64}
         : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x1x1x8xi1>) -> (tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>)
-    %dq, %dk, %dv, %unused = binade.attention_grad %q, %q, %q, %q, %q, %l biases(%b) {scale = 0.5 : f64}
+    %dq, %dk, %dv, %db = binade.attention_grad %q, %q, %q, %q, %q, %l biases(%b) {scale = 0.5 : f64}
         : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>, tensor<1x2x8x8xf32>)
           -> (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<1x2x8x8xf32>)
     %y, %ly = binade.attention %q, %q, %q {scale = 0.5 : f64, softcap = 3.0 : f64}
         : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>) -> (tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>)
+    %z, %lz = binade.attention %q, %q, %q rng(%r) {scale = 0.5 : f64, ratio = 0.1 : f64, stream = 3 : i64}
+        : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2xi64>) -> (tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>)
+    return %x, %db, %y, %z : tensor<2x2x8x32xbf16>, tensor<1x2x8x8xf32>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:   binade.attention
+// CHECK:       binade.matmul {{.*}}reason = "the attention kernels fill masked scores with a finite f32 or -infinity, not with 1e+300"
+// CHECK:       binade.matmul {{.*}}reason = "a head size of 257 is more than 256"
+module {
+  func.func @step(%q: tensor<2x2x8x32xbf16>, %m: tensor<2x1x1x8xi1>, %w: tensor<2x2x8x257xf32>)
+      -> (tensor<2x2x8x32xbf16>, tensor<2x2x8x257xf32>) {
+    %x, %lx = binade.attention %q, %q, %q mask(%m) {scale = 0.5 : f64, fill = 1.0e300 : f64}
+        : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x1x1x8xi1>) -> (tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>)
     %z, %lz = binade.attention %w, %w, %w {scale = 0.5 : f64}
         : (tensor<2x2x8x257xf32>, tensor<2x2x8x257xf32>, tensor<2x2x8x257xf32>) -> (tensor<2x2x8x257xf32>, tensor<2x2x8xf32>)
-    %eq, %ek, %ev, %eb = binade.attention_grad %q, %q, %q, %q, %q, %l biases(%b) {scale = 0.5 : f64}
-        : (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8xf32>, tensor<1x2x8x8xf32>)
-          -> (tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<1x2x8x8xf32>)
-    return %x, %dq, %y, %z, %eb : tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x32xbf16>, tensor<2x2x8x257xf32>, tensor<1x2x8x8xf32>
+    return %x, %z : tensor<2x2x8x32xbf16>, tensor<2x2x8x257xf32>
   }
 }

@@ -247,22 +247,8 @@ static bool hasKernelOf(TargetAttr target, FloatType compute) {
   return target && llvm::is_contained(target.getAttention(), compute);
 }
 
-static bool hasBiasGradient(AttentionOp) { return false; }
-static bool hasBiasGradient(AttentionGradOp op) {
-  return llvm::any_of(op.getDbiases(),
-                      [](Value dbias) { return !dbias.use_empty(); });
-}
-
-/// Returns why the kernels do not compute the mask of `op`, or what else
-/// changes its scores; empty if they do.
-template <typename Op>
-static std::string findUnsupportedExtra(Op op, TargetAttr target) {
-  if (op.isPlain())
-    return "";
-  if (isCpu(target) && (op.getRng() || !op.getSoftcap().isZero()))
-    return "the attention kernels of CPUs have no dropout and no soft cap";
-  if (isCpu(target) && hasBiasGradient(op))
-    return "the attention kernels of CPUs compute no gradients of biases";
+/// Returns why the kernels do not compute the mask of `op`; empty if they do.
+template <typename Op> static std::string findUnsupportedMask(Op op) {
   // A plan has finite fills and minus infinity.
   double fill = op.getFill().convertToDouble();
   if (op.getMask() && !(static_cast<float>(fill) < INFINITY))
@@ -277,8 +263,7 @@ static std::string findUnsupportedExtra(Op op, TargetAttr target) {
 template <typename Op>
 static bool hasKernel(Op op, ValueRange multiplied, FloatType compute) {
   TargetAttr target = getAnyTarget(op);
-  if (!hasKernelOf(target, compute) ||
-      !findUnsupportedExtra(op, target).empty())
+  if (!hasKernelOf(target, compute) || !findUnsupportedMask(op).empty())
     return false;
   auto isMultiplied = [&](Value x) {
     int64_t columns = getHeadSize(x);
@@ -312,8 +297,8 @@ static std::optional<Fallback> findPieces(Op op, ValueRange multiplied,
   if (!hasKernelOf(target, compute) || hasKernel(op, multiplied, compute))
     return std::nullopt;
   std::string format = llvm::to_string(compute);
-  if (std::string extra = findUnsupportedExtra(op, target); !extra.empty())
-    return Fallback{format, format, extra, ""};
+  if (std::string mask = findUnsupportedMask(op); !mask.empty())
+    return Fallback{format, format, mask, ""};
   std::string reason = "operands have different formats", nearest;
   int64_t multiple = getHeadMultiple(target);
   for (Value x : multiplied) {

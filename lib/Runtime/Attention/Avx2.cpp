@@ -10,10 +10,7 @@ using namespace binade::attention;
 // clang-format off: later headers use earlier ones.
 #include "Vectors.h"
 #include "VectorEngine.h"
-#include "Blocks.h"
-#include "Scores.h"
-#include "Forward.h"
-#include "Backward.h"
+#include "HeadKernels.h"
 // clang-format on
 #pragma clang attribute pop
 

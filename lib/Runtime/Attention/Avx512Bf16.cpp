@@ -14,10 +14,7 @@ using namespace binade::attention;
 #include "Vectors.h"
 #include "VectorEngine.h"
 #include "PairElements.h"
-#include "Blocks.h"
-#include "Scores.h"
-#include "Forward.h"
-#include "Backward.h"
+#include "HeadKernels.h"
 // clang-format on
 
 namespace {

@@ -53,6 +53,8 @@ template <typename Engine> struct Backward {
 
       scores = partition.take<float>(kRows * chunkPitch);
       dp = partition.take<float>(kRows * chunkPitch);
+      tangents = shape.softcap > 0 ? partition.take<float>(kRows * chunkPitch)
+                                   : nullptr;
       exponentials = partition.take<float>(chunkPitch);
       dsPitch = Layout::getPitch(chunk);
       p = partition.take<Element>(block * chunkPitch);
@@ -76,6 +78,7 @@ template <typename Engine> struct Backward {
     Element *valuesTransposed;                    ///< Likewise.
     Element *query, *queryTurned, *dy, *dyTurned; ///< Of a block of queries.
     float *scores, *dp, *exponentials;            ///< Of some rows and a chunk.
+    float *tangents;                              ///< Likewise; may be null.
     Element *p, *ds, *dsInterleaved;              ///< Of a block and a chunk.
     Element *strip, *pairs;
     float *floats;
@@ -96,7 +99,9 @@ template <typename Engine> struct Backward {
   static void addHead(const Shape &shape, const Head &head, std::byte *memory) {
     [[maybe_unused]] typename Engine::Scope scope;
     Memory m(shape, memory);
-    computeInner(shape, head, m);
+    std::int64_t width = Layout::pad(shape.width);
+    computeInner(shape, head, 0, shape.queries, width, m.floats,
+                 m.floats + width, m.inner);
     std::int64_t chunk = getChunk(shape);
     for (std::int64_t key = 0; key < shape.keys; key += chunk) {
       std::int64_t keys = getSmaller(chunk, shape.keys - key);
@@ -124,22 +129,6 @@ private:
   struct Place {
     std::int64_t query, key, keys;
   };
-
-  /// Computes the inner products of rows of y and of its gradient.
-  static void computeInner(const Shape &shape, const Head &head,
-                           const Memory &m) {
-    float *y = m.floats, *dy = y + Layout::getWordPitch(shape.width);
-    for (std::int64_t j = shape.width; j < Layout::pad(shape.width); ++j)
-      y[j] = dy[j] = 0;
-    for (std::int64_t i = 0; i < shape.queries; ++i) {
-      loadRow(head.y, i, shape.width, y);
-      loadRow(head.dy, i, shape.width, dy);
-      Floats sums(0);
-      for (std::int64_t j = 0; j < shape.width; j += kLanes)
-        sums = multiplyAdd(loadAs<Floats>(y + j), loadAs<Floats>(dy + j), sums);
-      m.inner[i] = sumLanes(sums);
-    }
-  }
 
   static void prepareChunk(const Shape &shape, const Head &head,
                            std::int64_t key, std::int64_t keys,
@@ -191,8 +180,7 @@ private:
                        m.valuesTransposed, m.chunkPitch, m.dp, m.chunkPitch,
                        kRows, keys, width, false);
       for (std::int64_t row = 0; row < kRows; row += kGroup)
-        computeRows(shape, head, place, i + row, m.scores + row * m.chunkPitch,
-                    m.dp + row * m.chunkPitch, keys, m);
+        computeRows(shape, head, place, i + row, row, keys, m);
     }
     Engine::multiply(m.dyTurned, m.blockPitch, m.p, m.chunkPitch,
                      m.dvalue + place.key, m.sumPitch, width, keys, rows, true);
@@ -203,95 +191,56 @@ private:
                      m.depthWordPitch, rows, depth, keys, place.key > 0);
   }
 
-  /// A query and the keys of a chunk that it sees. Probabilities are `share`
-  /// times exponentials relative to `reference`.
-  struct Query {
-    float reference = 0, share = 1, inner = 0;
-    std::int64_t number = 0, visible = 0;
-  };
-  /// Finishes the scores of a row of a block.
-  static Query getQuery(const Shape &shape, const Head &head,
-                        const Place &place, std::int64_t row, float *scores,
-                        const Memory &m) {
-    Query query;
-    query.number = place.query + row;
-    if (query.number >= shape.queries)
-      return query;
-    query.visible = place.keys;
+  /// Returns row `i` of a block, with finished scores. `number` counts the rows
+  /// of the products in memory.
+  static ScoreRow getRow(const Shape &shape, const Head &head,
+                         const Place &place, std::int64_t i,
+                         std::int64_t number, const Memory &m) {
+    ScoreRow row;
+    row.query = place.query + i;
+    row.key = place.key;
+    row.scores = m.scores + number * m.chunkPitch;
+    row.dp = m.dp + number * m.chunkPitch;
+    if (m.tangents)
+      row.tangents = m.tangents + number * m.chunkPitch;
+    if (row.query >= shape.queries)
+      return row;
+    row.visible = place.keys;
     if (shape.causal)
-      query.visible = getSmaller(place.keys, query.number + 1 - place.key);
-    query.reference = head.lse[query.number * head.lseStride];
-    query.inner = m.inner[query.number];
-    if (shape.hasPlainScores())
-      return query;
-    finishScores(shape, head, query.number, place.key, query.visible, scores);
-    if (!shape.hasExactStatistic) {
-      query.reference = findLargest(scores, query.visible, 1);
-      query.share = 1 / addExponentials(scores, query.visible, 1,
-                                        query.reference, m.exponentials);
-    }
-    return query;
-  }
-
-  /// A vector of probabilities, and of gradients of products.
-  struct Gradients {
-    Floats p, ds;
-  };
-  static Gradients compute(const Shape &shape, const Head &head,
-                           const Query &query, std::int64_t key,
-                           const float *scores, const float *dp,
-                           std::int64_t j) {
-    bool isPlain = shape.hasPlainScores();
-    Floats x = loadAs<Floats>(scores + j);
-    if (isPlain)
-      x *= shape.scale;
-    x -= query.reference;
-    x = Floats(60.0f) < x ? Floats(60.0f) : x;
-    Floats p = exponential(x) * query.share;
-    Floats ds = p * (loadAs<Floats>(dp + j) - query.inner) * shape.scale;
-    std::int64_t visible = query.visible - j;
-    if (!isPlain && visible > 0) {
-      if (shape.hasMask)
-        ds = loadHidden(*head.mask, query.number, key + j, visible) ? Floats(0)
-                                                                    : ds;
-      if (shape.zeroHidden && isMinusInfinity(query.reference))
-        p = ds = 0;
-      if (shape.zeroNan)
-        p = zeroNan(p);
-    }
-    if (visible < kLanes) {
-      Masks isVisible = getFirstLanes(visible);
-      p = isVisible ? p : Floats(0);
-      ds = isVisible ? ds : Floats(0);
-    }
-    return {p, ds};
+      row.visible = getSmaller(place.keys, row.query + 1 - place.key);
+    row.inner = m.inner[row.query];
+    finishRow(shape, head, row, m.exponentials);
+    return row;
   }
 
   /// Computes the probabilities, and the gradients of products, of a group of
-  /// rows of a block.
+  /// rows of a block from row `i` on.
   static void computeRows(const Shape &shape, const Head &head,
-                          const Place &place, std::int64_t row, float *scores,
-                          const float *dp, std::int64_t keys, const Memory &m) {
-    Element *p = m.p + row * m.chunkPitch, *ds = m.ds + row * m.dsPitch;
-    Query query = getQuery(shape, head, place, row, scores, m);
+                          const Place &place, std::int64_t i,
+                          std::int64_t number, std::int64_t keys,
+                          const Memory &m) {
+    Element *p = m.p + i * m.chunkPitch, *ds = m.ds + i * m.dsPitch;
+    ScoreRow row = getRow(shape, head, place, i, number, m);
     if constexpr (kGroup == 1) {
       for (std::int64_t j = 0; j < keys; j += kLanes) {
-        Gradients own = compute(shape, head, query, place.key, scores, dp, j);
-        Engine::store(p + j, own.p);
-        Engine::store(ds + j, own.ds);
+        Gradients own = computeGradients(shape, head, row, j);
+        addScoreGradients(head, row, j, own.scores);
+        Engine::store(p + j, own.weights);
+        Engine::store(ds + j, own.products);
       }
     } else {
-      float *nextScores = scores + m.chunkPitch;
-      Query next = getQuery(shape, head, place, row + 1, nextScores, m);
-      Element *dsInterleaved = m.dsInterleaved + row * m.chunkPitch;
+      ScoreRow next = getRow(shape, head, place, i + 1, number + 1, m);
+      Element *dsInterleaved = m.dsInterleaved + i * m.chunkPitch;
       for (std::int64_t j = 0; j < keys; j += kLanes) {
-        Gradients even = compute(shape, head, query, place.key, scores, dp, j);
-        Gradients odd = compute(shape, head, next, place.key, nextScores,
-                                dp + m.chunkPitch, j);
-        Engine::storeGroup(p + j * kGroup, even.p, odd.p);
-        Engine::storeGroup(dsInterleaved + j * kGroup, even.ds, odd.ds);
-        Engine::store(ds + j, even.ds);
-        Engine::store(ds + m.dsPitch + j, odd.ds);
+        Gradients even = computeGradients(shape, head, row, j),
+                  odd = computeGradients(shape, head, next, j);
+        addScoreGradients(head, row, j, even.scores);
+        addScoreGradients(head, next, j, odd.scores);
+        Engine::storeGroup(p + j * kGroup, even.weights, odd.weights);
+        Engine::storeGroup(dsInterleaved + j * kGroup, even.products,
+                           odd.products);
+        Engine::store(ds + j, even.products);
+        Engine::store(ds + m.dsPitch + j, odd.products);
       }
     }
   }
@@ -308,12 +257,5 @@ private:
     }
   }
 };
-
-template <typename Engine> constexpr Kernels makeKernels(const char *name) {
-  using F = Forward<Engine>;
-  using B = Backward<Engine>;
-  return {name,           F::countBytes, B::countBytes, F::prepareKeys,
-          F::computeRows, B::clear,      B::addHead,    B::write};
-}
 
 } // namespace

@@ -57,7 +57,8 @@ template <typename Engine> struct Forward {
   /// Computes the probabilities of a query from `visible` scores, which are
   /// still to be multiplied by `scale`, and 0 for keys after these up to
   /// `count`. Returns the logarithm of the sum of exponentials.
-  static float normalize(const Shape &shape, float *scores,
+  static float normalize(const Shape &shape, const RandomState &random,
+                         std::int64_t query, float *scores,
                          std::int64_t visible, std::int64_t count, float scale,
                          Element *to) {
     float largest = findLargest(scores, visible, scale);
@@ -71,7 +72,11 @@ template <typename Engine> struct Forward {
     std::int64_t j = 0;
     for (; j < visible; j += kLanes) {
       Floats p = loadAs<Floats>(scores + j) * share;
-      Engine::store(to + j, shape.zeroNan ? zeroNan(p) : p);
+      if (shape.zeroNan)
+        p = zeroNan(p);
+      if (shape.hasDropout)
+        p = drop(shape, drawKept(shape, random, query, j), p);
+      Engine::store(to + j, p);
     }
     for (; j < count; j += kLanes)
       Engine::store(to + j, Floats(0));
@@ -104,11 +109,12 @@ private:
           shape.causal ? getSmaller(seen, first + i + 1) : seen;
       float *scores = m.scores + i * m.keyPitch, scale = shape.scale;
       if (!shape.hasPlainScores()) {
-        finishScores(shape, head, first + i, 0, visible, scores);
+        finishScores(shape, head, first + i, 0, visible, scores,
+                     /*tangents=*/nullptr);
         scale = 1;
       }
       head.lse[(first + i) * head.lseStride] =
-          normalize(shape, scores, visible, keys, scale,
+          normalize(shape, head.random, first + i, scores, visible, keys, scale,
                     m.probabilities + i * m.probabilityPitch);
     }
     Engine::multiply(m.probabilities, m.probabilityPitch, m.values,

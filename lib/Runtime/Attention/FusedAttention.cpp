@@ -6,57 +6,16 @@
 
 #include "../Contractions/Contraction.h"
 #include "../Execution/KernelObject.h"
-#include "Kernels.h"
+#include "HeadOperand.h"
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 using namespace binade;
 using namespace binade::attention;
 using plan::View;
 
 namespace {
-/// An operand with a matrix for each head.
-class HeadOperand {
-public:
-  HeadOperand(const View &view, std::size_t batchAxes, const Memory &memory)
-      : address(memory.addressOf(view)), dtype(memory.typeOf(view)),
-        batch(view.strides.begin(), view.strides.begin() + batchAxes),
-        stride(view.strides[batchAxes]),
-        columnStride(view.strides.size() > batchAxes + 1
-                         ? view.strides[batchAxes + 1]
-                         : 1) {}
-
-  /// Makes all heads of the last batch axis use the same elements.
-  void share() { batch.back() = 0; }
-  void startAt(std::span<const std::int64_t> iteration) {
-    base = address.at(iteration);
-  }
-  Rows getRows(std::int64_t number,
-               const std::vector<std::int64_t> &sizes) const {
-    return {find(number, sizes), dtype, stride};
-  }
-  ScoreOperand getScores(std::int64_t number,
-                         const std::vector<std::int64_t> &sizes) const {
-    return {find(number, sizes), dtype, stride, columnStride};
-  }
-
-private:
-  std::byte *find(std::int64_t number,
-                  const std::vector<std::int64_t> &sizes) const {
-    std::int64_t element = 0;
-    for (std::size_t axis = batch.size(); axis-- > 0;) {
-      element += number % sizes[axis] * batch[axis];
-      number /= sizes[axis];
-    }
-    return base + element * static_cast<std::int64_t>(byteSize(dtype));
-  }
-
-  Address address;
-  DType dtype;
-  std::vector<std::int64_t> batch; ///< Strides of the batch axes.
-  std::int64_t stride, columnStride;
-  std::byte *base = nullptr;
-};
-
 class FusedAttention : public Operation {
 public:
   FusedAttention(const plan::Attention &a, const Memory &memory,
@@ -83,6 +42,7 @@ private:
     std::vector<ScoreOperand> scores;
   };
   HeadOperands getHead(std::int64_t number) const;
+  void startAt(std::span<const std::int64_t> iteration);
   std::byte *getPrivateMemory(unsigned thread) const {
     return scratch + thread * privateBytes;
   }
@@ -90,7 +50,38 @@ private:
   /// keys.
   void computeQueries(std::int64_t group, std::int64_t first, std::int64_t end,
                       std::byte *memory) const;
-  void computeGradients(std::int64_t group, std::byte *memory) const;
+  /// The gradient of a bias: a sum over the heads that share its elements.
+  struct BiasGradient {
+    HeadOperand operand;
+    /// The sizes of the batch axes along which the bias varies, and of the
+    /// others; 1 elsewhere.
+    std::vector<std::int64_t> own, summed;
+    bool areQueriesSummed = false, areKeysSummed = false;
+    /// Queries for which a thread computes a part of the gradient.
+    std::int64_t rows = 1;
+  };
+  void addBiasGradient(const View &view, const Memory &memory);
+  /// Computes all gradients of a group, and adds those of scores to `joined`
+  /// unless it is null.
+  void computeGradients(std::int64_t group, const BiasGradient *joined,
+                        std::byte *memory) const;
+
+  /// A thread may compute all heads that share elements of a bias. Then it adds
+  /// up the gradient of the bias, too, in the same order as
+  /// `computeBiasGradient`. Returns the number of such sets of heads if they
+  /// are enough for all threads.
+  std::int64_t countJoinedTasks(const BiasGradient &bias,
+                                unsigned threads) const;
+  void computeJoined(const BiasGradient &bias, std::int64_t task,
+                     std::byte *memory) const;
+  void runGradients(const ExecutionContext &context) const;
+  /// Computes a part of the gradient of a bias from gradients of scores, which
+  /// it computes again.
+  void computeBiasGradient(const BiasGradient &bias, std::int64_t task,
+                           std::byte *memory) const;
+  std::int64_t countParts(const BiasGradient &bias) const {
+    return (shape.queries + bias.rows - 1) / bias.rows * countHeads(bias.own);
+  }
 
   Shape shape;
   const Kernels *kernels;
@@ -100,14 +91,28 @@ private:
   std::int64_t sharers, groups;
   std::int64_t threads, privateBytes;
   std::vector<HeadOperand> operands, scores;
+  std::vector<BiasGradient> biasGradients;
+  std::optional<Address> randomState;
+  RandomState random;
   std::byte *scratch = nullptr;
 };
 } // namespace
 
+static Dropout getDropout(const plan::AttentionExtras::Dropout &dropout) {
+  // Random values are multiples of 2^-24, the upper bits of random words.
+  double values = std::ceil(dropout.ratio * 0x1p24);
+  Dropout result;
+  result.last =
+      static_cast<std::uint32_t>((static_cast<std::uint64_t>(values) << 8) - 1);
+  result.factor = static_cast<float>(1 / (1 - dropout.ratio));
+  result.stream = static_cast<std::uint32_t>(dropout.stream);
+  return result;
+}
+
 FusedAttention::FusedAttention(const plan::Attention &a, const Memory &memory,
                                unsigned threads)
     : hasGradients(a.gradients.has_value()), batch(a.batch),
-      sharers(a.grouped ? a.batch.back() : 1), groups(1), threads(threads) {
+      sharers(a.grouped ? a.batch.back() : 1), threads(threads) {
   shape.dtype = memory.typeOf(a.query);
   shape.queries = a.queries;
   shape.keys = a.keys;
@@ -121,12 +126,16 @@ FusedAttention::FusedAttention(const plan::Attention &a, const Memory &memory,
   shape.zeroHidden = a.extras.zeroHidden;
   shape.zeroNan = a.extras.zeroNan;
   shape.hasExactStatistic = a.extras.haveExactStatistic();
+  shape.softcap = static_cast<float>(a.extras.softcap);
+  if (const auto &dropout = a.extras.dropout; dropout && dropout->ratio > 0) {
+    shape.hasDropout = true;
+    shape.dropout = getDropout(*dropout);
+    randomState = memory.addressOf(dropout->state);
+  }
   kernels = &getKernels(getHighestLevel(), shape.dtype);
   privateBytes = hasGradients ? kernels->countBackwardBytes(shape)
                               : kernels->countForwardBytes(shape);
-  for (std::int64_t size : batch)
-    groups *= size;
-  groups /= sharers;
+  groups = countHeads(batch) / sharers;
   std::size_t tensors = hasGradients ? 9 : 5;
   for (const plan::Operand &tensor : a.listOperands())
     if (operands.size() < tensors)
@@ -138,6 +147,20 @@ FusedAttention::FusedAttention(const plan::Attention &a, const Memory &memory,
   for (Which which : {Key, Value, Dkey, Dvalue})
     if (a.grouped && which < operands.size())
       operands[which].share();
+  if (hasGradients)
+    for (const auto &dbias : a.gradients->dbiases)
+      addBiasGradient(dbias.view, memory);
+}
+
+void FusedAttention::addBiasGradient(const View &view, const Memory &memory) {
+  privateBytes = std::max(privateBytes, kernels->countBiasBytes(shape));
+  BiasGradient bias{{view, batch.size(), memory}, batch, batch};
+  for (std::size_t axis = 0; axis < batch.size(); ++axis)
+    (bias.operand.variesAlong(axis) ? bias.summed : bias.own)[axis] = 1;
+  bias.areQueriesSummed = !bias.operand.variesByQuery();
+  bias.areKeysSummed = !bias.operand.variesByKey();
+  bias.rows = bias.areQueriesSummed ? shape.queries : kBiasRows;
+  biasGradients.push_back(std::move(bias));
 }
 
 FusedAttention::HeadOperands
@@ -160,6 +183,9 @@ FusedAttention::getHead(std::int64_t number) const {
   head.biases = result.scores.data();
   if (shape.hasMask)
     head.mask = &result.scores.back();
+  head.random = random;
+  head.random.firstIndex =
+      static_cast<std::uint64_t>(number * shape.queries * shape.keys);
   return result;
 }
 
@@ -172,23 +198,123 @@ void FusedAttention::computeQueries(std::int64_t group, std::int64_t first,
 }
 
 void FusedAttention::computeGradients(std::int64_t group,
+                                      const BiasGradient *joined,
                                       std::byte *memory) const {
   kernels->clearGradients(shape, memory);
-  for (std::int64_t head = 0; head < sharers; ++head)
-    kernels->addGradients(shape, getHead(group * sharers + head).head, memory);
+  for (std::int64_t i = 0; i < sharers; ++i) {
+    std::int64_t number = group * sharers + i;
+    HeadOperands operands = getHead(number);
+    if (joined)
+      operands.head.dscores = joined->operand.getRows(number, batch);
+    kernels->addGradients(shape, operands.head, memory);
+  }
   kernels->writeGradients(shape, getRows(Dkey, group * sharers),
                           getRows(Dvalue, group * sharers), memory);
 }
 
-void FusedAttention::run(const ExecutionContext &context) {
+/// Returns the number of the head at place `number` of the batch axes of size
+/// `sizes`, each of which is 1 or that of `batch`.
+static std::int64_t findHead(std::int64_t number,
+                             const std::vector<std::int64_t> &sizes,
+                             const std::vector<std::int64_t> &batch) {
+  std::int64_t head = 0, step = 1;
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    head += number % sizes[axis] * step;
+    number /= sizes[axis];
+    step *= batch[axis];
+  }
+  return head;
+}
+
+std::int64_t FusedAttention::countJoinedTasks(const BiasGradient &bias,
+                                              unsigned threads) const {
+  if (bias.areQueriesSummed || bias.areKeysSummed ||
+      bias.operand.getType() != DType::F32)
+    return 0;
+  std::int64_t tasks = countHeads(bias.own);
+  if (sharers > 1)
+    tasks /= bias.own.back();
+  return tasks >= std::min<std::int64_t>(threads, groups) ? tasks : 0;
+}
+
+void FusedAttention::computeJoined(const BiasGradient &bias, std::int64_t task,
+                                   std::byte *memory) const {
+  std::vector<std::int64_t> own = bias.own, summed = bias.summed;
+  if (sharers > 1)
+    own.back() = summed.back() = 1; // The heads of a group.
+  std::int64_t first = findHead(task, own, batch);
+  for (std::int64_t i = 0; i < sharers; ++i) {
+    Rows rows = bias.operand.getRows(first + i, batch);
+    auto *row = reinterpret_cast<float *>(rows.data);
+    for (std::int64_t query = 0; query < shape.queries; ++query)
+      std::fill_n(row + query * rows.stride, shape.keys, 0.0f);
+  }
+  for (std::int64_t i = 0; i < countHeads(summed); ++i)
+    computeGradients((first + findHead(i, summed, batch)) / sharers, &bias,
+                     memory);
+}
+
+void FusedAttention::computeBiasGradient(const BiasGradient &bias,
+                                         std::int64_t task,
+                                         std::byte *memory) const {
+  std::int64_t parts = (shape.queries + bias.rows - 1) / bias.rows,
+               first = task % parts * bias.rows,
+               count = std::min(bias.rows, shape.queries - first),
+               own = findHead(task / parts, bias.own, batch);
+  kernels->clearBias(shape, memory);
+  for (std::int64_t i = 0; i < countHeads(bias.summed); ++i)
+    kernels->addScoreGradients(
+        shape, getHead(own + findHead(i, bias.summed, batch)).head, first,
+        count, bias.areQueriesSummed, memory);
+  Rows to = bias.operand.getRows(own, batch);
+  to.data += first * to.stride * static_cast<std::int64_t>(byteSize(to.dtype));
+  kernels->writeBias(shape, to, bias.areQueriesSummed ? 1 : count,
+                     bias.areKeysSummed, memory);
+}
+
+void FusedAttention::startAt(std::span<const std::int64_t> iteration) {
   for (std::vector<HeadOperand> *list : {&operands, &scores})
     for (HeadOperand &operand : *list)
-      operand.startAt(context.iteration);
+      operand.startAt(iteration);
+  for (BiasGradient &bias : biasGradients)
+    bias.operand.startAt(iteration);
+  if (!randomState)
+    return;
+  std::array<std::uint64_t, 2> state;
+  std::memcpy(state.data(), randomState->at(iteration), sizeof state);
+  random.seed = state[0];
+  random.step = static_cast<std::uint32_t>(state[1]);
+}
+
+void FusedAttention::runGradients(const ExecutionContext &context) const {
+  const BiasGradient *joined = nullptr;
+  std::int64_t tasks = groups;
+  for (const BiasGradient &bias : biasGradients)
+    if (std::int64_t count = countJoinedTasks(bias, context.threads);
+        count > 0 && !joined) {
+      joined = &bias;
+      tasks = count;
+    }
+  context.team->parallelFor(
+      context.threads, tasks, [&](std::int64_t task, unsigned thread) {
+        if (joined)
+          computeJoined(*joined, task, getPrivateMemory(thread));
+        else
+          computeGradients(task, nullptr, getPrivateMemory(thread));
+      });
+  for (const BiasGradient &bias : biasGradients)
+    if (&bias != joined)
+      context.team->parallelFor(context.threads, countParts(bias),
+                                [&](std::int64_t task, unsigned thread) {
+                                  computeBiasGradient(bias, task,
+                                                      getPrivateMemory(thread));
+                                });
+}
+
+void FusedAttention::run(const ExecutionContext &context) {
+  startAt(context.iteration);
   if (hasGradients)
-    return context.team->parallelFor(
-        context.threads, groups, [&](std::int64_t group, unsigned thread) {
-          computeGradients(group, getPrivateMemory(thread));
-        });
+    return runGradients(context);
   // A part has a multiple of the queries that the kernels compute together, and
   // enough of them to prepare the keys again.
   constexpr std::int64_t kLeast = 128, kTasksPerThread = 4;
@@ -206,11 +332,9 @@ void FusedAttention::run(const ExecutionContext &context) {
       });
 }
 
-/// Whether the kernels compute `a`: without soft cap, dropout and gradients of
-/// biases, and with dense rows of f32, bf16 or f16.
+/// Whether the kernels compute `a`: with dense rows of f32, bf16 or f16.
 static bool isSupported(const plan::Attention &a, const Memory &memory) {
-  if (a.extras.softcap > 0 || a.extras.dropout ||
-      a.queries * a.keys * a.depth * a.width == 0 ||
+  if (a.queries * a.keys * a.depth * a.width == 0 ||
       std::count(a.batch.begin(), a.batch.end(), 0) > 0)
     return false;
   DType dtype = memory.typeOf(a.query);
@@ -226,7 +350,7 @@ static bool isSupported(const plan::Attention &a, const Memory &memory) {
   if (a.gradients) {
     const auto &g = *a.gradients;
     matrices.insert(matrices.end(), {g.dy, g.dquery, g.dkey, g.dvalue});
-    if (!isOperand(g.dy) || !g.dbiases.empty())
+    if (!isOperand(g.dy))
       return false;
   }
   return isOperand(a.key) && isOperand(a.value) &&

@@ -14,6 +14,14 @@
 
 namespace binade::attention {
 
+/// Dropout of probabilities, as `plan::AttentionExtras::Dropout`.
+struct Dropout {
+  /// The largest random word with which a probability is dropped.
+  std::uint32_t last = 0;
+  float factor = 1; ///< Of probabilities that are kept.
+  std::uint32_t stream = 0;
+};
+
 /// What all heads have in common.
 struct Shape {
   /// The type of query, key, value and the gradient of y, to which
@@ -29,9 +37,14 @@ struct Shape {
   float fill = 0; ///< The score where the mask is false.
   /// As in `plan::AttentionExtras`.
   bool zeroHidden = false, zeroNan = false, hasExactStatistic = true;
+  float softcap = 0; ///< 0 if scores have none.
+  bool hasDropout = false;
+  Dropout dropout;
 
   /// Whether scores are products times the scale.
-  bool hasPlainScores() const { return biases == 0 && !hasMask; }
+  bool hasPlainScores() const {
+    return biases == 0 && !hasMask && softcap == 0;
+  }
 };
 
 /// A matrix whose rows are dense. Row i starts at element i * stride.
@@ -49,6 +62,14 @@ struct ScoreOperand {
   std::int64_t queryStride = 0, keyStride = 0;
 };
 
+/// What the random words of a head depend on.
+struct RandomState {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  /// The index of the first score of the head among those of all heads.
+  std::uint64_t firstIndex = 0;
+};
+
 struct Head {
   Rows query, key, value, y;
   float *lse = nullptr;
@@ -56,7 +77,10 @@ struct Head {
   /// Of a gradient. `dkey` and `dvalue` are not part of a head, because several
   /// heads may share them.
   Rows dy, dquery;
+  /// Rows of f32 to which the gradients of scores are added; may be null.
+  Rows dscores;
   const ScoreOperand *biases = nullptr, *mask = nullptr;
+  RandomState random;
 };
 
 /// The kernels for one instruction set and one format.
@@ -81,7 +105,25 @@ struct Kernels {
   /// Writes the gradients of keys and values.
   void (*writeGradients)(const Shape &shape, const Rows &dkey,
                          const Rows &dvalue, std::byte *memory);
+
+  /// The gradient of a bias is a sum of gradients of scores, of some queries of
+  /// several heads. `areQueriesSummed` says whether it has one row for all of
+  /// these queries, of which there may then be any number, or a row for each of
+  /// at most `kBiasRows`.
+  std::int64_t (*countBiasBytes)(const Shape &shape);
+  void (*clearBias)(const Shape &shape, std::byte *memory);
+  /// Adds the gradients of the scores of `count` queries from `first` on.
+  void (*addScoreGradients)(const Shape &shape, const Head &head,
+                            std::int64_t first, std::int64_t count,
+                            bool areQueriesSummed, std::byte *memory);
+  /// Writes the first `count` rows of the sum, each perhaps summed over the
+  /// keys.
+  void (*writeBias)(const Shape &shape, const Rows &to, std::int64_t count,
+                    bool areKeysSummed, std::byte *memory);
 };
+
+/// Queries of a bias whose gradients are computed together.
+constexpr std::int64_t kBiasRows = 128;
 
 /// An instruction set for which there are kernels, in ascending order.
 enum class Level { Avx2, Avx512, Avx512Bf16, Amx };

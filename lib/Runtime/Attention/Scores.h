@@ -39,11 +39,18 @@ inline Masks loadHidden(const ScoreOperand &mask, std::int64_t query,
 }
 
 /// Replaces the products of a query and `count` keys from `key` on by scores.
+/// Stores the tangents of a soft cap in `tangents` unless it is null.
 inline void finishScores(const Shape &shape, const Head &head,
                          std::int64_t query, std::int64_t key,
-                         std::int64_t count, float *scores) {
+                         std::int64_t count, float *scores, float *tangents) {
   for (std::int64_t j = 0; j < count; j += kLanes) {
     Floats x = loadAs<Floats>(scores + j) * shape.scale;
+    if (shape.softcap > 0) {
+      x = hyperbolicTangent(x / shape.softcap);
+      if (tangents)
+        storeAs(tangents + j, x);
+      x *= shape.softcap;
+    }
     if (shape.biases > 0) {
       Floats sum = loadScores(head.biases[0], query, key + j, count - j);
       for (std::int64_t i = 1; i < shape.biases; ++i)

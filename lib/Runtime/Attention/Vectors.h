@@ -14,6 +14,7 @@ constexpr std::int64_t kLanes = 16;
 using Floats = float __attribute__((ext_vector_type(16)));
 using Words = std::uint32_t __attribute__((ext_vector_type(16)));
 using Masks = std::int32_t __attribute__((ext_vector_type(16)));
+using Longs = std::uint64_t __attribute__((ext_vector_type(8)));
 using Halves = std::uint16_t __attribute__((ext_vector_type(16)));
 using Float16s = _Float16 __attribute__((ext_vector_type(16)));
 
@@ -67,27 +68,6 @@ inline float findLargestLane(Floats x) {
 
 inline Floats multiplyAdd(Floats a, Floats b, Floats c) {
   return __builtin_elementwise_fma(a, b, c);
-}
-
-/// Returns e^x for x <= 60, with the polynomial and the bits of the exponential
-/// of generated kernels (lib/Codegen/Math/Exponential.cpp).
-inline Floats exponential(Floats x) {
-  constexpr int kBias = 127 + 63;
-  constexpr float kRound = 0x1.8p23f + kBias;
-  x = Floats(-104.0f) > x ? Floats(-104.0f) : x;
-  Floats shifted = multiplyAdd(Floats(0x1.715476p+0f), x, Floats(kRound));
-  Floats n = shifted - kRound;
-  Floats r = multiplyAdd(n, Floats(-0x1.62e400p-1f), x);
-  r = multiplyAdd(n, Floats(-0x1.7f7d1cp-20f), r);
-  Floats q = Floats(0x1.6a51bap-10f);
-  q = multiplyAdd(q, r, Floats(0x1.123982p-7f));
-  q = multiplyAdd(q, r, Floats(0x1.5558acp-5f));
-  q = multiplyAdd(q, r, Floats(0x1.555492p-3f));
-  q = multiplyAdd(q, r, Floats(0x1.fffffcp-2f));
-  q = multiplyAdd(q, r, Floats(1.0f));
-  q = multiplyAdd(q, r, Floats(1.0f));
-  // Only the last multiplication rounds a subnormal result.
-  return q * bitsOf<Floats>(bitsOf<Words>(shifted) << 23) * 0x1p-63f;
 }
 
 //===----------------------------------------------------------------------===//

@@ -97,29 +97,41 @@ def test_bits_of_f32_do_not_depend_on_the_width_of_vectors(data, tmp_path):
     assert wide == narrow
 
 
-REASONS = {
-    "dropout": "no dropout and no soft cap",
-    "softcap": "no dropout and no soft cap",
-    "trained": "no gradients of biases",
-}
-
-
-@pytest.mark.parametrize("name", ["mask", "bias", *REASONS])
-def test_what_the_kernels_do_not_compute_is_reported(name, tmp_path):
-    """Masks and biases without gradients are computed, and the rest is decomposed."""
+@pytest.mark.parametrize("name", MODELS)
+def test_what_changes_scores_stays_in_one_kernel(name, tmp_path):
     make_model(tmp_path / "model.onnx", MODELS[name])
     options = ["--policy", "bf16-amp", "--loss", "mse(y, target)", "--optimizer", "sgd"]
     compiled = run(
         "compile", tmp_path / "model.onnx", *options, "-o", tmp_path / "a.bnd"
     )
     text = run("inspect", tmp_path / "model.onnx", *options, "--json").stdout
-    whole = {"trained": [False]}.get(name, [] if name in REASONS else [False, True])
-    assert list_attention(json.loads(text)) == whole
-    if name in REASONS:
-        assert "the attention kernels of CPUs" in compiled.stderr
-        assert REASONS[name] in compiled.stderr
-    else:
-        assert "in pieces" not in compiled.stderr
+    assert list_attention(json.loads(text)) == [False, True]
+    assert "in pieces" not in compiled.stderr
+
+
+@pytest.mark.parametrize("name", ["dropout", "trained", "all_trained"])
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_bits_of_gradients_do_not_depend_on_the_number_of_threads(
+    name, policy, tmp_path
+):
+    """Two threads compute the gradient of a bias of two heads with those of keys; four
+    threads, for which there are not enough heads, compute it separately."""
+    make_model(tmp_path / "model.onnx", MODELS[name])
+    x = np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
+    safetensors.save(
+        tmp_path / "data.safetensors", {"x": x, "target": np.zeros_like(x)}
+    )
+    found = []
+    for threads in (1, 2, 4):
+        run(
+            "train", tmp_path / "model.onnx", "--loss", "mse(y, target)", "--policy", policy,
+            "--data", tmp_path / "data.safetensors", "--optimizer", "sgd", "--steps", 1,
+            "--threads", threads, "--save-grads", 1, "--out", tmp_path / str(threads),
+        )  # fmt: skip
+        path = tmp_path / str(threads) / "grads-000001.safetensors"
+        found.append({n: g.tobytes() for n, g in safetensors.load(path).items()})
+    assert found[0] == found[1] == found[2]
+    assert any(any(gradient) for gradient in found[0].values())
 
 
 def exact(x, weights, has):

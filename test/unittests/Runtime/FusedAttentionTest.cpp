@@ -15,7 +15,14 @@ struct Case {
   DType dtype;
   std::int64_t queries, keys, depth, width;
   bool causal;
+  float softcap = 0;
+  double ratio = 0; ///< Of dropout.
 };
+
+constexpr std::uint64_t kSeed = 0x123456789abcdef0;
+constexpr std::uint32_t kStep = 5, kStream = 3;
+/// The number of the head, so that indices of its scores need 64 bits.
+constexpr std::int64_t kHead = std::int64_t(1) << 33;
 
 /// Rows with a gap after each, in memory of their own.
 class RowsInMemory {
@@ -82,23 +89,50 @@ struct HeadTensors {
         y(DType::F32, c.queries, c.width),
         dquery(DType::F32, c.queries, c.depth),
         dkey(DType::F32, c.keys, c.depth), dvalue(DType::F32, c.keys, c.width),
-        lse(c.queries) {
+        dscores(DType::F32, c.queries, c.keys), sum(DType::F32, 1, c.keys),
+        lse(c.queries),
+        firstScore(static_cast<std::uint64_t>(kHead * c.queries * c.keys)) {
     std::uint32_t seed = 0;
     for (RowsInMemory *rows : {&query, &key, &value, &dy})
       rows->fill(++seed);
   }
   Head getHead() {
-    return {query.get(), key.get(), value.get(), y.get(),
-            lse.data(),  1,         dy.get(),    dquery.get()};
+    Head head;
+    head.query = query.get();
+    head.key = key.get();
+    head.value = value.get();
+    head.y = y.get();
+    head.lse = lse.data();
+    head.dy = dy.get();
+    head.dquery = dquery.get();
+    head.random = {kSeed, kStep, firstScore};
+    return head;
   }
   bool operator==(const HeadTensors &) const = default;
 
   RowsInMemory query, key, value, dy, y, dquery, dkey, dvalue;
+  /// The gradients of scores, and their sums over the queries.
+  RowsInMemory dscores, sum;
   std::vector<float> lse;
+  std::uint64_t firstScore; ///< The index of the first score of the head.
 };
 
 Shape getShape(const Case &c) {
-  return {c.dtype, c.queries, c.keys, c.depth, c.width, 0.25f, c.causal};
+  Shape shape;
+  shape.dtype = c.dtype;
+  shape.queries = c.queries;
+  shape.keys = c.keys;
+  shape.depth = c.depth;
+  shape.width = c.width;
+  shape.scale = 0.25f;
+  shape.causal = c.causal;
+  shape.softcap = c.softcap;
+  shape.hasDropout = c.ratio > 0;
+  shape.dropout.last =
+      static_cast<std::uint32_t>(std::ceil(c.ratio * 0x1p24) * 256 - 1);
+  shape.dropout.factor = static_cast<float>(1 / (1 - c.ratio));
+  shape.dropout.stream = kStream;
+  return shape;
 }
 
 struct AlignedMemory {
@@ -113,12 +147,31 @@ struct AlignedMemory {
   std::byte *bytes;
 };
 
+/// Computes the gradients of a bias that the head has alone, and of one that is
+/// the same for all queries.
+void computeBias(const Kernels &kernels, const Shape &shape,
+                 HeadTensors &tensors, std::byte *memory) {
+  Head head = tensors.getHead();
+  Rows rows = tensors.dscores.get();
+  for (std::int64_t i = 0; i < shape.queries; i += kBiasRows) {
+    std::int64_t count = std::min(kBiasRows, shape.queries - i);
+    kernels.clearBias(shape, memory);
+    kernels.addScoreGradients(shape, head, i, count, false, memory);
+    kernels.writeBias(shape, rows, count, false, memory);
+    rows.data += count * rows.stride * std::int64_t(sizeof(float));
+  }
+  kernels.clearBias(shape, memory);
+  kernels.addScoreGradients(shape, head, 0, shape.queries, true, memory);
+  kernels.writeBias(shape, tensors.sum.get(), 1, false, memory);
+}
+
 /// Computes a head, whose rows are divided into parts.
 HeadTensors compute(const Kernels &kernels, const Case &c, std::int64_t part) {
   HeadTensors tensors(c);
   Shape shape = getShape(c);
-  AlignedMemory memory(std::max(kernels.countForwardBytes(shape),
-                                kernels.countBackwardBytes(shape)));
+  AlignedMemory memory(std::max({kernels.countForwardBytes(shape),
+                                 kernels.countBackwardBytes(shape),
+                                 kernels.countBiasBytes(shape)}));
   Head head = tensors.getHead();
   kernels.prepareKeys(shape, head, memory.bytes);
   for (std::int64_t i = 0; i < c.queries; i += part)
@@ -128,6 +181,7 @@ HeadTensors compute(const Kernels &kernels, const Case &c, std::int64_t part) {
   kernels.addGradients(shape, head, memory.bytes);
   kernels.writeGradients(shape, tensors.dkey.get(), tensors.dvalue.get(),
                          memory.bytes);
+  computeBias(kernels, shape, tensors, memory.bytes);
   return tensors;
 }
 
@@ -150,21 +204,40 @@ public:
     dquery.resize(size(c.queries, c.depth));
     dkey.resize(size(c.keys, c.depth));
     dvalue.resize(size(c.keys, c.width));
+    dscores.resize(size(c.queries, c.keys));
+    sum.resize(size(1, c.keys));
     y.resize(size(c.queries, c.width));
     for (std::int64_t i = 0; i < c.queries; ++i)
       addRow(t, i);
   }
-  std::vector<Sum> y, dquery, dkey, dvalue;
+  std::vector<Sum> y, dquery, dkey, dvalue, dscores, sum;
   std::vector<double> lse;
 
 private:
+  /// Returns the factor of a probability.
+  double drop(const HeadTensors &t, std::int64_t i, std::int64_t j) const {
+    if (c.ratio == 0)
+      return 1;
+    std::uint64_t index =
+        t.firstScore + static_cast<std::uint64_t>(i * c.keys + j);
+    PhiloxCounter counter = {static_cast<std::uint32_t>(index),
+                             static_cast<std::uint32_t>(index >> 32), kStream,
+                             kStep};
+    float value = philoxUniform(philox(counter, philoxKey(kSeed))[0]);
+    return value < c.ratio ? 0 : 1 / (1 - c.ratio);
+  }
   void addRow(const HeadTensors &t, std::int64_t i) {
     std::int64_t visible = c.causal ? i + 1 : c.keys;
-    std::vector<double> p(visible);
+    std::vector<double> p(visible), slope(visible, scale);
     double total = 0;
     for (std::int64_t j = 0; j < visible; ++j) {
       for (std::int64_t l = 0; l < c.depth; ++l)
         p[j] += scale * t.query.read(i, l) * t.key.read(j, l);
+      if (c.softcap > 0) {
+        double tangent = std::tanh(p[j] / c.softcap);
+        slope[j] *= 1 - tangent * tangent;
+        p[j] = c.softcap * tangent;
+      }
       total += p[j] = std::exp(p[j]);
     }
     lse.push_back(std::log(total));
@@ -172,26 +245,31 @@ private:
     for (std::int64_t l = 0; l < c.width; ++l) {
       Sum &own = y[i * c.width + l];
       for (std::int64_t j = 0; j < visible; ++j) {
-        double term = p[j] / total * t.value.read(j, l);
+        double term = drop(t, i, j) * p[j] / total * t.value.read(j, l);
         own.add(term, std::fabs(term));
       }
       inner.add(own.sum * t.dy.read(i, l),
                 own.magnitude * std::fabs(t.dy.read(i, l)));
     }
     for (std::int64_t j = 0; j < visible; ++j)
-      addGradients(t, i, j, p[j] / total, inner);
+      addGradients(t, i, j, p[j] / total, slope[j], inner);
   }
   void addGradients(const HeadTensors &t, std::int64_t i, std::int64_t j,
-                    double p, const Sum &inner) {
+                    double p, double slope, const Sum &inner) {
     Sum dp;
+    double factor = drop(t, i, j);
     for (std::int64_t l = 0; l < c.width; ++l) {
-      double term = t.dy.read(i, l) * t.value.read(j, l);
+      double term = factor * t.dy.read(i, l) * t.value.read(j, l);
       dp.add(term, std::fabs(term));
-      term = p * t.dy.read(i, l);
+      term = factor * p * t.dy.read(i, l);
       dvalue[j * c.width + l].add(term, std::fabs(term));
     }
-    double ds = scale * p * (dp.sum - inner.sum),
-           size = scale * p * (dp.magnitude + inner.magnitude);
+    double ds = p * (dp.sum - inner.sum),
+           size = p * (dp.magnitude + inner.magnitude);
+    dscores[i * c.keys + j].add(ds, size);
+    sum[j].add(ds, size);
+    ds *= slope;
+    size *= slope;
     for (std::int64_t l = 0; l < c.depth; ++l) {
       double key = t.key.read(j, l), query = t.query.read(i, l);
       dquery[i * c.depth + l].add(ds * key, size * std::fabs(key));
@@ -240,6 +318,8 @@ TEST_P(FusedAttentionTest, IsTheDefinitionOnEachLevel) {
     expectNear(found.dvalue, expected.dvalue, c.width, unit, "dvalue");
     expectNear(found.dquery, expected.dquery, c.depth, unit, "dquery");
     expectNear(found.dkey, expected.dkey, c.depth, unit, "dkey");
+    expectNear(found.dscores, expected.dscores, c.keys, unit, "dscores");
+    expectNear(found.sum, expected.sum, c.keys, unit, "sum of dscores");
   }
 }
 
@@ -269,6 +349,9 @@ static std::vector<Case> listCases() {
     cases.push_back({dtype, 150, 150, 64, 40, true});
     cases.push_back({dtype, 70, 545, 16, 33, false});
     cases.push_back({dtype, 530, 530, 8, 8, true});
+    cases.push_back({dtype, 5, 7, 3, 1, false, 1.5f, 0.5});
+    cases.push_back({dtype, 150, 150, 64, 40, true, 0, 0.25});
+    cases.push_back({dtype, 70, 545, 16, 33, false, 0.5f, 0.1});
   }
   return cases;
 }
