@@ -61,19 +61,18 @@ private:
     std::int64_t rows = 1;
   };
   void addBiasGradient(const View &view, const Memory &memory);
-  /// Computes all gradients of a group, and adds those of scores to `joined`
+  /// Computes all gradients of a group, and adds those of scores to `added`
   /// unless it is null.
-  void computeGradients(std::int64_t group, const BiasGradient *joined,
+  void computeGradients(std::int64_t group, const BiasGradient *added,
                         std::byte *memory) const;
 
-  /// A thread may compute all heads that share elements of a bias. Then it adds
-  /// up the gradient of the bias, too, in the same order as
-  /// `computeBiasGradient`. Returns the number of such sets of heads if they
-  /// are enough for all threads.
-  std::int64_t countJoinedTasks(const BiasGradient &bias,
-                                unsigned threads) const;
-  void computeJoined(const BiasGradient &bias, std::int64_t task,
-                     std::byte *memory) const;
+  /// A thread may compute a whole set of heads that share elements of a bias.
+  /// Then it adds up their gradient, too, in the order of
+  /// `computeBiasGradient`. Returns the number of sets if they are enough for
+  /// all threads, and otherwise 0.
+  std::int64_t countHeadSets(const BiasGradient &bias, unsigned threads) const;
+  void computeHeadSet(const BiasGradient &bias, std::int64_t set,
+                      std::byte *memory) const;
   void runGradients(const ExecutionContext &context) const;
   /// Computes a part of the gradient of a bias from gradients of scores, which
   /// it computes again.
@@ -198,14 +197,14 @@ void FusedAttention::computeQueries(std::int64_t group, std::int64_t first,
 }
 
 void FusedAttention::computeGradients(std::int64_t group,
-                                      const BiasGradient *joined,
+                                      const BiasGradient *added,
                                       std::byte *memory) const {
   kernels->clearGradients(shape, memory);
   for (std::int64_t i = 0; i < sharers; ++i) {
     std::int64_t number = group * sharers + i;
     HeadOperands operands = getHead(number);
-    if (joined)
-      operands.head.dscores = joined->operand.getRows(number, batch);
+    if (added)
+      operands.head.dscores = added->operand.getRows(number, batch);
     kernels->addGradients(shape, operands.head, memory);
   }
   kernels->writeGradients(shape, getRows(Dkey, group * sharers),
@@ -226,8 +225,8 @@ static std::int64_t findHead(std::int64_t number,
   return head;
 }
 
-std::int64_t FusedAttention::countJoinedTasks(const BiasGradient &bias,
-                                              unsigned threads) const {
+std::int64_t FusedAttention::countHeadSets(const BiasGradient &bias,
+                                           unsigned threads) const {
   if (bias.areQueriesSummed || bias.areKeysSummed ||
       bias.operand.getType() != DType::F32)
     return 0;
@@ -237,12 +236,12 @@ std::int64_t FusedAttention::countJoinedTasks(const BiasGradient &bias,
   return tasks >= std::min<std::int64_t>(threads, groups) ? tasks : 0;
 }
 
-void FusedAttention::computeJoined(const BiasGradient &bias, std::int64_t task,
-                                   std::byte *memory) const {
+void FusedAttention::computeHeadSet(const BiasGradient &bias, std::int64_t set,
+                                    std::byte *memory) const {
   std::vector<std::int64_t> own = bias.own, summed = bias.summed;
   if (sharers > 1)
     own.back() = summed.back() = 1; // The heads of a group.
-  std::int64_t first = findHead(task, own, batch);
+  std::int64_t first = findHead(set, own, batch);
   for (std::int64_t i = 0; i < sharers; ++i) {
     Rows rows = bias.operand.getRows(first + i, batch);
     auto *row = reinterpret_cast<float *>(rows.data);
@@ -287,23 +286,23 @@ void FusedAttention::startAt(std::span<const std::int64_t> iteration) {
 }
 
 void FusedAttention::runGradients(const ExecutionContext &context) const {
-  const BiasGradient *joined = nullptr;
+  const BiasGradient *added = nullptr;
   std::int64_t tasks = groups;
   for (const BiasGradient &bias : biasGradients)
-    if (std::int64_t count = countJoinedTasks(bias, context.threads);
-        count > 0 && !joined) {
-      joined = &bias;
+    if (std::int64_t count = countHeadSets(bias, context.threads);
+        count > 0 && !added) {
+      added = &bias;
       tasks = count;
     }
   context.team->parallelFor(
       context.threads, tasks, [&](std::int64_t task, unsigned thread) {
-        if (joined)
-          computeJoined(*joined, task, getPrivateMemory(thread));
+        if (added)
+          computeHeadSet(*added, task, getPrivateMemory(thread));
         else
           computeGradients(task, nullptr, getPrivateMemory(thread));
       });
   for (const BiasGradient &bias : biasGradients)
-    if (&bias != joined)
+    if (&bias != added)
       context.team->parallelFor(context.threads, countParts(bias),
                                 [&](std::int64_t task, unsigned thread) {
                                   computeBiasGradient(bias, task,
