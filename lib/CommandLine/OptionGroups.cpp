@@ -32,7 +32,7 @@ static const std::vector<Group> &getGroups() {
         "--inject"}},
       {"Precision",
        {"--policy", "--ranges", "--record", "--states", "--activation-memory",
-        "--strict"}},
+        "--recompute-matmuls", "--strict"}},
       {"Optimization",
        {"--optimizer", "--lr", "--set", "--group", "--decay", "--schedule",
         "--warmup", "--clip", "--accumulate", "--accumulate-in-momentum",

@@ -82,7 +82,8 @@ void mlir::binade::buildPipeline(OpPassManager &pm, CompilerPhase phase,
     if (!options.budget.empty()) {
       pm.addPass(createDeduplicateSavesPass());
       pm.addPass(createRecomputePass());
-      pm.addPass(createFitMemoryBudgetPass({options.budget}));
+      pm.addPass(createFitMemoryBudgetPass(
+          {options.budget, options.recomputesMatmuls}));
     }
     break;
   case CompilerPhase::Programs: {

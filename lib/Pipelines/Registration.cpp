@@ -111,6 +111,10 @@ struct MaterializePipelineOptions
       *this, "budget",
       llvm::cl::desc("memory limit of the values saved for backward, such as "
                      "24MiB, or 60% of their size without a limit")};
+  Option<bool> recomputesMatmuls{
+      *this, "recompute-matmuls",
+      llvm::cl::desc("to meet the budget, recompute values by matmuls, too"),
+      llvm::cl::init(false)};
 };
 
 struct ProgramsPipelineOptions : PassPipelineOptions<ProgramsPipelineOptions> {
@@ -211,6 +215,7 @@ void mlir::binade::registerPipelines() {
       CompilerPhase::Materialize,
       [](CompileOptions &options, const MaterializePipelineOptions &parsed) {
         options.budget = parsed.budget;
+        options.recomputesMatmuls = parsed.recomputesMatmuls;
       });
   registerWith<ProgramsPipelineOptions>(
       CompilerPhase::Programs,

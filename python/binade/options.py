@@ -105,6 +105,10 @@ def make_options(
         for glob, values in (choices.get("groups") or {}).items()
     ]
     choices["states"] = as_texts(choices.get("states") or [], "states")
+    if choices.get("recompute_matmuls") and not choices.get("activation_memory"):
+        raise UsageError(
+            "recompute_matmuls needs activation_memory, the limit that it helps to meet"
+        )
     with policies.as_file(policy) as choices["policy"]:
         options = (_core.ImportOptions(), _core.CompileOptions())
         for name, value in choices.items():

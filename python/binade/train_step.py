@@ -76,8 +76,8 @@ def compile(  # noqa: A001 (what it does)
       threads: The number of CPU threads; 0 for one per core.
       directory: The directory of the external weights of a model that is not a path.
       options: Options of ``binade compile``: ``clip``, ``decay``, ``accumulate``,
-        ``activation_memory``, ``freeze``, ``fold``, ``train``, ``ranges``, ``loss_output``,
-        ``strict``, ``save_kernels``,
+        ``activation_memory``, ``recompute_matmuls``, ``freeze``, ``fold``, ``train``, ``ranges``,
+        ``loss_output``, ``strict``, ``save_kernels``,
         ``keep_gradients``, ``keep_outputs``, ``on_nonfinite``, ``stable_embedding``,
         ``accumulate_in_momentum``, ``release_gradients``, ``allow_links``,
         ``fail_on_nonfinite``, ``exchange`` for the processes of a group, and ``metric`` for `TrainStep.evaluate_metrics`.

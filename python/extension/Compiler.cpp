@@ -190,6 +190,7 @@ static void addOptions(nb::module_ &module) {
       .def_rw("ranges", &CompileOptions::ranges)
       .def_rw("states", &CompileOptions::states)
       .def_rw("activation_memory", &CompileOptions::budget)
+      .def_rw("recompute_matmuls", &CompileOptions::recomputesMatmuls)
       .def_rw("optimizer", &CompileOptions::optimizer)
       .def_rw("settings", &CompileOptions::settings)
       .def_rw("groups", &CompileOptions::groups)

@@ -2,6 +2,7 @@
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=76% | FileCheck %s --check-prefix=EXACT
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=60% | FileCheck %s --check-prefix=ONE
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=40KiB | FileCheck %s --check-prefix=TWO
+// RUN: binade-opt %s --binade-fit-memory-budget="budget=30% with-matmuls" | FileCheck %s --check-prefix=MATMULS
 // RUN: not binade-opt %s --binade-fit-memory-budget=budget=5% 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not binade-opt %s --binade-fit-memory-budget=budget=much 2>&1 | FileCheck %s --check-prefix=TEXT
 
@@ -42,6 +43,19 @@
 // TWO-SAME: <recompute, "exp at 'e'"
 // TWO-SAME: <quantize, "matmul at 'b'"
 // TWO-SAME: <keep, "matmul at 'c'"
+
+// Matmuls are recomputed only if asked for, but not those of which other recomputed values follow.
+
+// MATMULS:      <recompute, "matmul at 'a'"
+// MATMULS-SAME: <recompute, "exp at 'e'"
+// MATMULS-SAME: <keep, "matmul at 'b'"
+// MATMULS-SAME: <recompute, "matmul at 'c'"
+// MATMULS:      %[[B:.*]] = binade.matmul %{{.*}}, %arg2
+// MATMULS:      %[[SB:.*]] = binade.save %[[B]]
+// MATMULS:      %[[C:.*]] = binade.matmul %[[SB]], %arg3 {binade.phase = #binade.phase<backward>}
+// MATMULS:      binade.mul %arg4, %[[C]] {binade.phase = #binade.phase<backward>}
+// MATMULS:      %[[A:.*]] = binade.matmul %arg0, %arg1 {binade.phase = #binade.phase<backward>}
+// MATMULS:      %[[T:.*]] = binade.tanh %[[A]] {binade.phase = #binade.phase<backward>}
 
 // SMALL: error: a budget of 4.8 KiB is too small: of the 96.0 KiB saved for the backward pass, at least 20.2 KiB remain
 // TEXT:  expected a budget such as '24MiB' or '60%', got 'much'

@@ -190,6 +190,9 @@ void StepArguments::add(CLI::App &command) {
                   "such as 24MiB, or 60% of their size without a limit; values "
                   "are recomputed, then quantized, until the rest fits")
       ->type_name("BYTES|PERCENT");
+  command.add_flag("--recompute-matmuls", options.recomputesMatmuls,
+                   "To meet --activation-memory, recompute values by matmuls, "
+                   "too, before values are quantized: exact, but slower");
   command.add_flag("--stable-embedding", options.stableEmbedding,
                    "Insert a layer norm after each embedding lookup, before "
                    "position embeddings are added");
@@ -358,6 +361,9 @@ Result<void> StepArguments::complete() {
         "--activation-memory expects a size such as 24MiB or a part such as "
         "60%, got " +
         ::binade::quote(options.budget));
+  if (options.recomputesMatmuls && options.budget.empty())
+    return usageError("--recompute-matmuls needs --activation-memory, the "
+                      "limit that it helps to meet");
   for (const std::string &text : options.states)
     if (Result<void> known = checkStateFormats(text); !known)
       return known;
@@ -406,7 +412,8 @@ Result<void> StepArguments::refuseDone(CompilerPhase from) const {
       return ok;
   if (from >= CompilerPhase::Materialize)
     if (Result<void> ok =
-            refuse(*command, "materialize", what, {"--activation-memory"});
+            refuse(*command, "materialize", what,
+                   {"--activation-memory", "--recompute-matmuls"});
         !ok)
       return ok;
   if (from >= CompilerPhase::Monitor)
@@ -441,8 +448,8 @@ Result<void> StepArguments::refuseCompiled() const {
       return usageError("--set " + text.str() +
                         " belongs to phase 'optimizer', which is done in a "
                         "bundle");
-  if (Result<void> ok =
-          refuse(*command, "materialize", "a bundle", {"--activation-memory"});
+  if (Result<void> ok = refuse(*command, "materialize", "a bundle",
+                               {"--activation-memory", "--recompute-matmuls"});
       !ok)
     return ok;
   if (Result<void> ok = refuse(*command, "programs", "a bundle",

@@ -30,6 +30,7 @@ public:
 
   uint64_t run() {
     take(orderByWork(), SavedChoice::Recompute);
+    recomputeByContractions();
     followSources();
     take(orderByError(), SavedChoice::Quantize);
     for (SavedValue *value : llvm::reverse(taken))
@@ -42,13 +43,47 @@ private:
   Order orderByWork() {
     Order order;
     for (SavedValue &value : values)
-      if (!value.ops.empty())
+      if (!value.ops.empty() && value.macs == 0)
         order.push_back(&value);
     llvm::stable_sort(order, [](const SavedValue *l, const SavedValue *r) {
       return static_cast<double>(l->bytes) * static_cast<double>(r->work) >
              static_cast<double>(r->bytes) * static_cast<double>(l->work);
     });
     return order;
+  }
+
+  /// Adds the saved values from which `value` is recomputed to `found`.
+  void addSources(const SavedValue &value, DenseSet<unsigned> &found) const {
+    for (unsigned source : value.sources)
+      if (found.insert(source).second &&
+          values[source].choice == SavedChoice::Recompute)
+        addSources(values[source], found);
+  }
+
+  void recomputeByContractions() {
+    Order order;
+    for (SavedValue &value : values)
+      if (value.macs > 0 && value.choice == SavedChoice::Keep)
+        order.push_back(&value);
+    llvm::stable_sort(order, [](const SavedValue *l, const SavedValue *r) {
+      return static_cast<double>(l->bytes) * static_cast<double>(r->macs) >
+             static_cast<double>(r->bytes) * static_cast<double>(l->macs);
+    });
+    DenseSet<unsigned> read;
+    for (SavedValue *value : order) {
+      DenseSet<unsigned> sources;
+      addSources(*value, sources);
+      if (read.contains(value - values.data()) ||
+          llvm::any_of(sources, [&](unsigned source) {
+            return values[source].macs > 0 &&
+                   values[source].choice == SavedChoice::Recompute;
+          }))
+        continue;
+      if (left <= budget)
+        return;
+      take({value}, SavedChoice::Recompute);
+      read.insert(sources.begin(), sources.end());
+    }
   }
 
   /// Errors of a recomputed value are those of its sources, so sources reach

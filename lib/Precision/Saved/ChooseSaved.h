@@ -20,6 +20,8 @@ struct SavedValue {
   SmallVector<Operation *> ops;
   SmallVector<unsigned> sources;
   uint64_t work = 0;
+  /// The multiply-adds of these ops; none if they are cheap.
+  uint64_t macs = 0;
   /// The gradients that an error in the value affects.
   ErrorPropagation reach;
   /// The position of its first use. Later uses affect fewer gradients.
@@ -35,16 +37,21 @@ struct SavedValue {
 /// Returns all values that the backward pass of `body` reads, in the order of
 /// their definitions. Changes the saves: afterwards each value has one `save`,
 /// and views of a value are views of the saved value. Bytes are for `format`.
-std::vector<SavedValue> collectSaved(Block &body, QuantizedAttr format);
+/// Unless `withMatmuls` is set, contractions are not recomputed.
+std::vector<SavedValue> collectSaved(Block &body, QuantizedAttr format,
+                                     bool withMatmuls);
 /// Erases `save`; its users read the value itself.
 void eraseSave(SaveOp save);
 
 /// Chooses what happens to each of `values`, which are in the order of their
 /// definitions, so that the saved bytes fit into `budget`. Recomputes values
 /// first, because that is exact, starting with those that free the most bytes
-/// for their work. Then quantizes values: first those whose error affects only
-/// one gradient, large ones before small ones, then those with the latest first
-/// use. Finally undoes choices that are not needed. Returns the remaining
+/// for their work, and those that need contractions after all others. A value
+/// that such a recomputation reads is not recomputed by contractions itself:
+/// otherwise the backward pass would begin by recomputing the forward pass, and
+/// would keep all of it. Then quantizes values: first those whose error affects
+/// only one gradient, large ones before small ones, then those with the latest
+/// first use. Finally undoes choices that are not needed. Returns the remaining
 /// bytes, which may exceed `budget`.
 uint64_t chooseSaved(MutableArrayRef<SavedValue> values, uint64_t budget);
 

@@ -33,6 +33,17 @@ static bool isCheap(Operation *op) {
   }
 }
 
+/// Returns the multiply-adds of a contraction with one result, which is
+/// computed alike whenever it is computed; 0 for other ops.
+static uint64_t countContraction(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  auto precisionOp = dyn_cast<PrecisionOpInterface>(op);
+  if (!kernelOp || !precisionOp || !isMemoryEffectFree(op) ||
+      op->getNumResults() != 1 || kernelOp.getSchedule() != Schedule::Library)
+    return 0;
+  return static_cast<uint64_t>(precisionOp.countMacs().value_or(0));
+}
+
 /// Whether decisions choose the format of `value`. They do not for values such
 /// as statistics of rows.
 static bool hasChosenFormat(Value value) {
@@ -49,7 +60,8 @@ static bool hasChosenFormat(Value value) {
 namespace {
 class Collector {
 public:
-  Collector(Block &body, QuantizedAttr format) : body(body), format(format) {}
+  Collector(Block &body, QuantizedAttr format, bool withMatmuls)
+      : body(body), format(format), withMatmuls(withMatmuls) {}
 
   std::vector<SavedValue> run() {
     saveAll();
@@ -120,9 +132,14 @@ private:
       value.reach = analysis.getReach(save);
       value.firstRead = analysis.getFirstRead(save);
       value.ops = rematerializer.find(save, kMaxOps, isCheap);
+      if (value.ops.empty() && withMatmuls)
+        value.ops = rematerializer.find(save, kMaxOps, [](Operation *op) {
+          return isCheap(op) || countContraction(op) > 0;
+        });
       for (Operation *op : value.ops) {
         if (!isView(op))
           value.work += countElements(op);
+        value.macs += countContraction(op);
         for (Value operand : op->getOperands())
           if (auto known = numbers.find(operand); known != numbers.end())
             value.sources.push_back(known->second);
@@ -168,6 +185,7 @@ private:
 
   Block &body;
   QuantizedAttr format;
+  bool withMatmuls;
   /// Values that the backward pass read without a `save`.
   DenseSet<Value> implicit;
   std::vector<SavedValue> values;
@@ -180,6 +198,7 @@ void mlir::binade::eraseSave(SaveOp save) {
 }
 
 std::vector<SavedValue> mlir::binade::collectSaved(Block &body,
-                                                   QuantizedAttr format) {
-  return Collector(body, format).run();
+                                                   QuantizedAttr format,
+                                                   bool withMatmuls) {
+  return Collector(body, format, withMatmuls).run();
 }

@@ -22,14 +22,15 @@ static constexpr StringLiteral kSavedFormat = "coat-group";
 namespace {
 class Fitter {
 public:
-  Fitter(func::FuncOp step, QuantizedAttr format)
-      : step(step), body(step.front()), format(format) {}
+  Fitter(func::FuncOp step, QuantizedAttr format, bool withMatmuls)
+      : step(step), body(step.front()), format(format),
+        withMatmuls(withMatmuls) {}
 
   /// Makes the saved values fit into `getBudget`, which is called with the
   /// bytes of all saved values. Returns the choice for each value.
   FailureOr<SmallVector<Attribute>>
   run(function_ref<uint64_t(uint64_t)> getBudget) {
-    values = collectSaved(body, format);
+    values = collectSaved(body, format, withMatmuls);
     uint64_t budget = getBudget(getBytes());
     uint64_t left = chooseSaved(values, budget);
     if (left > budget)
@@ -99,6 +100,7 @@ private:
   func::FuncOp step;
   Block &body;
   QuantizedAttr format;
+  bool withMatmuls;
   std::vector<SavedValue> values;
 };
 
@@ -125,7 +127,7 @@ struct FitMemoryBudgetPass
     if (failed(format))
       return signalPassFailure();
     FailureOr<SmallVector<Attribute>> choices =
-        Fitter(step, *format).run([&](uint64_t whole) {
+        Fitter(step, *format, withMatmuls).run([&](uint64_t whole) {
           return *::binade::parseBudget(budget, whole);
         });
     if (failed(choices))

@@ -88,6 +88,29 @@ def test_rematerialized_values_have_the_same_bits(policy, flags, tmp_path):
     assert (steps, final) == train(tmp_path, *flags)[:2]
 
 
+@pytest.mark.parametrize("policy", ["fp32", "bf16-amp"])
+def test_matmuls_are_recomputed_before_values_are_quantized(policy, tmp_path):
+    limit = ("--policy", policy, "--activation-memory", "50%")
+    assert "quantize" in [value["choice"] for value in choose(MINI, *limit)]
+    limit = (*limit, "--recompute-matmuls")
+    values = choose(MINI, *limit)
+    assert "quantize" not in [value["choice"] for value in values]
+    assert count(values) <= count(values, "bytes_as_is") / 2
+    peak, whole = (
+        compile_bundle(MINI, tmp_path, *flags).plan["arena_bytes"]
+        for flags in (limit, limit[:2])
+    )
+    assert peak < whole - 0.3 * count(values, "bytes_as_is")
+    steps, final, _ = train(tmp_path, *limit)
+    assert (steps, final) == train(tmp_path, *limit[:2])[:2]
+
+
+def test_recomputed_matmuls_need_a_limit():
+    process = binade("inspect", MINI, "--recompute-matmuls")
+    assert process.returncode == 2
+    assert "--recompute-matmuls needs --activation-memory" in process.stderr
+
+
 class Net:
     """A network whose first matmul is exact in f32, of two GELUs and a classifier."""
 

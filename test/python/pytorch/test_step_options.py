@@ -205,7 +205,7 @@ def test_the_stable_embedding():
 @pytest.mark.parametrize("options", [
     {"accumulate": 0}, {"accumulate": -1}, {"accumulate": 2.5}, {"clip": -1.0},
     {"clip": "1"}, {"threads": -1}, {"strict": "no"}, {"freeze": 3}, {"activation_memory": 24},
-    {"activation_memory": "much"}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
+    {"activation_memory": "much"}, {"recompute_matmuls": True}, {"stats": "weight:mood"}, {"stats": 3}, {"steps": 0},
     {"steps": True}, {"schedule": {"lr": 1.0}}, {"schedule": "lr"}, {"warmup": "x"},
     {"decay": "norms"},
     {"alarms": "no-such-alarm"}, {"alarms": 3}, {"on_alarm": 3}, {"on_alarm": "ring"},
@@ -229,7 +229,7 @@ def optimize(module=None, rule="SGD", **options):
     "accumulate", "accumulate_in_momentum", "activation_memory", "alarms", "allow_links", "decay",
     "device", "dims", "directory", "exchange", "fail_on_nonfinite", "fold", "freeze", "groups",
     "keep_gradients", "keep_outputs", "loss", "loss_output", "metric", "on_alarm", "optimizer",
-    "polcy", "ranges", "release_gradients", "schedule", "seed", "settings", "stable_embedding", "states",
+    "polcy", "ranges", "recompute_matmuls", "release_gradients", "schedule", "seed", "settings", "stable_embedding", "states",
     "stats", "steps", "strict", "target", "train", "warmup",
 ])  # fmt: skip
 def test_an_optimizer_rejects_options_of_whole_steps(name):
