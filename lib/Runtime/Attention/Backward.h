@@ -223,24 +223,24 @@ private:
     ScoreRow row = getRow(shape, head, place, i, number, m);
     if constexpr (kGroup == 1) {
       for (std::int64_t j = 0; j < keys; j += kLanes) {
-        Gradients own = computeGradients(shape, head, row, j);
-        addScoreGradients(head, row, j, own.scores);
+        BackwardTerms own = computeTerms(shape, head, row, j);
+        accumulateBiasGradient(head, row, j, own.dscores);
         Engine::store(p + j, own.weights);
-        Engine::store(ds + j, own.products);
+        Engine::store(ds + j, own.dproducts);
       }
     } else {
       ScoreRow next = getRow(shape, head, place, i + 1, number + 1, m);
       Element *dsInterleaved = m.dsInterleaved + i * m.chunkPitch;
       for (std::int64_t j = 0; j < keys; j += kLanes) {
-        Gradients even = computeGradients(shape, head, row, j),
-                  odd = computeGradients(shape, head, next, j);
-        addScoreGradients(head, row, j, even.scores);
-        addScoreGradients(head, next, j, odd.scores);
+        BackwardTerms even = computeTerms(shape, head, row, j),
+                      odd = computeTerms(shape, head, next, j);
+        accumulateBiasGradient(head, row, j, even.dscores);
+        accumulateBiasGradient(head, next, j, odd.dscores);
         Engine::storeGroup(p + j * kGroup, even.weights, odd.weights);
-        Engine::storeGroup(dsInterleaved + j * kGroup, even.products,
-                           odd.products);
-        Engine::store(ds + j, even.products);
-        Engine::store(ds + m.dsPitch + j, odd.products);
+        Engine::storeGroup(dsInterleaved + j * kGroup, even.dproducts,
+                           odd.dproducts);
+        Engine::store(ds + j, even.dproducts);
+        Engine::store(ds + m.dsPitch + j, odd.dproducts);
       }
     }
   }

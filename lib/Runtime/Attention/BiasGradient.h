@@ -20,7 +20,7 @@ template <typename Engine> struct BiasGradient {
       pitch = Layout::getWordPitch(keys);
       depthPitch = Layout::getPitch(depth);
       widthPitch = Layout::getPitch(width);
-      sums = partition.take<float>(kBiasRows * pitch);
+      sums = partition.take<float>(kMaxBiasRows * pitch);
       this->keys = partition.take<Element>(depth * pitch);
       values = partition.take<Element>(width * pitch);
       query = partition.take<Element>(kRows * depthPitch);
@@ -49,7 +49,7 @@ template <typename Engine> struct BiasGradient {
 
   static void clear(const Shape &shape, std::byte *memory) {
     Memory m(shape, memory);
-    __builtin_memset(m.sums, 0, kBiasRows * m.pitch * sizeof(float));
+    __builtin_memset(m.sums, 0, kMaxBiasRows * m.pitch * sizeof(float));
   }
 
   static void add(const Shape &shape, const Head &head, std::int64_t first,
@@ -127,7 +127,7 @@ private:
       float *to = sums + i * sumPitch;
       for (std::int64_t j = 0; j < row.visible; j += kLanes)
         storeAs(to + j, loadAs<Floats>(to + j) +
-                            computeGradients(shape, head, row, j).scores);
+                            computeTerms(shape, head, row, j).dscores);
     }
   }
 };

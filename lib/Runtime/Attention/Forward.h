@@ -75,7 +75,7 @@ template <typename Engine> struct Forward {
       if (shape.zeroNan)
         p = zeroNan(p);
       if (shape.hasDropout)
-        p = drop(shape, drawKept(shape, random, query, j), p);
+        p = applyDropout(shape, drawKeepMask(shape, random, query, j), p);
       Engine::store(to + j, p);
     }
     for (; j < count; j += kLanes)

@@ -55,9 +55,9 @@ private:
     HeadOperand operand;
     /// The sizes of the batch axes along which the bias varies, and of the
     /// others; 1 elsewhere.
-    std::vector<std::int64_t> own, summed;
+    std::vector<std::int64_t> ownSizes, summedSizes;
     bool areQueriesSummed = false, areKeysSummed = false;
-    /// Queries for which a thread computes a part of the gradient.
+    /// Queries per part.
     std::int64_t rows = 1;
   };
   void addBiasGradient(const View &view, const Memory &memory);
@@ -66,20 +66,22 @@ private:
   void computeGradients(std::int64_t group, const BiasGradient *added,
                         std::byte *memory) const;
 
-  /// A thread may compute a whole set of heads that share elements of a bias.
-  /// Then it adds up their gradient, too, in the order of
-  /// `computeBiasGradient`. Returns the number of sets if they are enough for
-  /// all threads, and otherwise 0.
+  /// Returns the number of sets of heads that share elements of `bias`, if a
+  /// thread that computes a whole set can accumulate the gradient of the bias,
+  /// in the order of `computeBiasGradient`, and if all threads have a set;
+  /// otherwise 0. The gradient has to be f32, and the bias not broadcast over
+  /// queries or keys.
   std::int64_t countHeadSets(const BiasGradient &bias, unsigned threads) const;
   void computeHeadSet(const BiasGradient &bias, std::int64_t set,
                       std::byte *memory) const;
   void runGradients(const ExecutionContext &context) const;
   /// Computes a part of the gradient of a bias from gradients of scores, which
   /// it computes again.
-  void computeBiasGradient(const BiasGradient &bias, std::int64_t task,
+  void computeBiasGradient(const BiasGradient &bias, std::int64_t part,
                            std::byte *memory) const;
   std::int64_t countParts(const BiasGradient &bias) const {
-    return (shape.queries + bias.rows - 1) / bias.rows * countHeads(bias.own);
+    return (shape.queries + bias.rows - 1) / bias.rows *
+           countHeads(bias.ownSizes);
   }
 
   Shape shape;
@@ -101,9 +103,9 @@ static Dropout getDropout(const plan::AttentionExtras::Dropout &dropout) {
   // Random values are multiples of 2^-24, the upper bits of random words.
   double values = std::ceil(dropout.ratio * 0x1p24);
   Dropout result;
-  result.last =
+  result.largestDropped =
       static_cast<std::uint32_t>((static_cast<std::uint64_t>(values) << 8) - 1);
-  result.factor = static_cast<float>(1 / (1 - dropout.ratio));
+  result.scale = static_cast<float>(1 / (1 - dropout.ratio));
   result.stream = static_cast<std::uint32_t>(dropout.stream);
   return result;
 }
@@ -155,10 +157,11 @@ void FusedAttention::addBiasGradient(const View &view, const Memory &memory) {
   privateBytes = std::max(privateBytes, kernels->countBiasBytes(shape));
   BiasGradient bias{{view, batch.size(), memory}, batch, batch};
   for (std::size_t axis = 0; axis < batch.size(); ++axis)
-    (bias.operand.variesAlong(axis) ? bias.summed : bias.own)[axis] = 1;
+    (bias.operand.variesAlong(axis) ? bias.summedSizes : bias.ownSizes)[axis] =
+        1;
   bias.areQueriesSummed = !bias.operand.variesByQuery();
   bias.areKeysSummed = !bias.operand.variesByKey();
-  bias.rows = bias.areQueriesSummed ? shape.queries : kBiasRows;
+  bias.rows = bias.areQueriesSummed ? shape.queries : kMaxBiasRows;
   biasGradients.push_back(std::move(bias));
 }
 
@@ -204,15 +207,15 @@ void FusedAttention::computeGradients(std::int64_t group,
     std::int64_t number = group * sharers + i;
     HeadOperands operands = getHead(number);
     if (added)
-      operands.head.dscores = added->operand.getRows(number, batch);
+      operands.head.dbias = added->operand.getRows(number, batch);
     kernels->addGradients(shape, operands.head, memory);
   }
   kernels->writeGradients(shape, getRows(Dkey, group * sharers),
                           getRows(Dvalue, group * sharers), memory);
 }
 
-/// Returns the number of the head at place `number` of the batch axes of size
-/// `sizes`, each of which is 1 or that of `batch`.
+/// Converts an index in a batch of shape `sizes`, each of which is 1 or that of
+/// `batch`, to the index of a head in `batch`.
 static std::int64_t findHead(std::int64_t number,
                              const std::vector<std::int64_t> &sizes,
                              const std::vector<std::int64_t> &batch) {
@@ -230,15 +233,15 @@ std::int64_t FusedAttention::countHeadSets(const BiasGradient &bias,
   if (bias.areQueriesSummed || bias.areKeysSummed ||
       bias.operand.getType() != DType::F32)
     return 0;
-  std::int64_t tasks = countHeads(bias.own);
+  std::int64_t sets = countHeads(bias.ownSizes);
   if (sharers > 1)
-    tasks /= bias.own.back();
-  return tasks >= std::min<std::int64_t>(threads, groups) ? tasks : 0;
+    sets /= bias.ownSizes.back();
+  return sets >= std::min<std::int64_t>(threads, groups) ? sets : 0;
 }
 
 void FusedAttention::computeHeadSet(const BiasGradient &bias, std::int64_t set,
                                     std::byte *memory) const {
-  std::vector<std::int64_t> own = bias.own, summed = bias.summed;
+  std::vector<std::int64_t> own = bias.ownSizes, summed = bias.summedSizes;
   if (sharers > 1)
     own.back() = summed.back() = 1; // The heads of a group.
   std::int64_t first = findHead(set, own, batch);
@@ -254,21 +257,21 @@ void FusedAttention::computeHeadSet(const BiasGradient &bias, std::int64_t set,
 }
 
 void FusedAttention::computeBiasGradient(const BiasGradient &bias,
-                                         std::int64_t task,
+                                         std::int64_t part,
                                          std::byte *memory) const {
   std::int64_t parts = (shape.queries + bias.rows - 1) / bias.rows,
-               first = task % parts * bias.rows,
+               first = part % parts * bias.rows,
                count = std::min(bias.rows, shape.queries - first),
-               own = findHead(task / parts, bias.own, batch);
-  kernels->clearBias(shape, memory);
-  for (std::int64_t i = 0; i < countHeads(bias.summed); ++i)
-    kernels->addScoreGradients(
-        shape, getHead(own + findHead(i, bias.summed, batch)).head, first,
+               own = findHead(part / parts, bias.ownSizes, batch);
+  kernels->clearBiasGradient(shape, memory);
+  for (std::int64_t i = 0; i < countHeads(bias.summedSizes); ++i)
+    kernels->addToBiasGradient(
+        shape, getHead(own + findHead(i, bias.summedSizes, batch)).head, first,
         count, bias.areQueriesSummed, memory);
   Rows to = bias.operand.getRows(own, batch);
   to.data += first * to.stride * static_cast<std::int64_t>(byteSize(to.dtype));
-  kernels->writeBias(shape, to, bias.areQueriesSummed ? 1 : count,
-                     bias.areKeysSummed, memory);
+  kernels->writeBiasGradient(shape, to, bias.areQueriesSummed ? 1 : count,
+                             bias.areKeysSummed, memory);
 }
 
 void FusedAttention::startAt(std::span<const std::int64_t> iteration) {
@@ -349,7 +352,11 @@ static bool isSupported(const plan::Attention &a, const Memory &memory) {
   if (a.gradients) {
     const auto &g = *a.gradients;
     matrices.insert(matrices.end(), {g.dy, g.dquery, g.dkey, g.dvalue});
-    if (!isOperand(g.dy))
+    auto hasDenseKeys = [](const auto &dbias) {
+      return dbias.view.strides.back() == 0 || dbias.view.strides.back() == 1;
+    };
+    if (!isOperand(g.dy) ||
+        !std::all_of(g.dbiases.begin(), g.dbiases.end(), hasDenseKeys))
       return false;
   }
   return isOperand(a.key) && isOperand(a.value) &&

@@ -4,7 +4,7 @@
 
 // clang-format off: later headers use earlier ones.
 #include "Blocks.h"
-#include "Functions.h"
+#include "MathFunctions.h"
 #include "Random.h"
 #include "Scores.h"
 #include "ScoreGradients.h"
@@ -29,9 +29,9 @@ template <typename Engine> constexpr Kernels makeKernels(const char *name) {
   kernels.addGradients = B::addHead;
   kernels.writeGradients = B::write;
   kernels.countBiasBytes = Bias::countBytes;
-  kernels.clearBias = Bias::clear;
-  kernels.addScoreGradients = Bias::add;
-  kernels.writeBias = Bias::write;
+  kernels.clearBiasGradient = Bias::clear;
+  kernels.addToBiasGradient = Bias::add;
+  kernels.writeBiasGradient = Bias::write;
   return kernels;
 }
 

@@ -14,11 +14,11 @@
 
 namespace binade::attention {
 
-/// Dropout of probabilities, as `plan::AttentionExtras::Dropout`.
+/// Dropout of probabilities, derived from `plan::AttentionExtras::Dropout`.
 struct Dropout {
   /// The largest random word with which a probability is dropped.
-  std::uint32_t last = 0;
-  float factor = 1; ///< Of probabilities that are kept.
+  std::uint32_t largestDropped = 0;
+  float scale = 1; ///< Multiplies the probabilities that are kept.
   std::uint32_t stream = 0;
 };
 
@@ -77,8 +77,9 @@ struct Head {
   /// Of a gradient. `dkey` and `dvalue` are not part of a head, because several
   /// heads may share them.
   Rows dy, dquery;
-  /// Rows of f32 to which the gradients of scores are added; may be null.
-  Rows dscores;
+  /// Rows of f32, the gradient of a bias, to which the gradients of scores are
+  /// added; may be null.
+  Rows dbias;
   const ScoreOperand *biases = nullptr, *mask = nullptr;
   RandomState random;
 };
@@ -106,24 +107,24 @@ struct Kernels {
   void (*writeGradients)(const Shape &shape, const Rows &dkey,
                          const Rows &dvalue, std::byte *memory);
 
-  /// The gradient of a bias is a sum of gradients of scores, of some queries of
-  /// several heads. `areQueriesSummed` says whether it has one row for all of
-  /// these queries, of which there may then be any number, or a row for each of
-  /// at most `kBiasRows`.
+  /// Accumulate a part of the gradient of a bias over heads. If
+  /// `areQueriesSummed`, all queries add to one row; otherwise each query has a
+  /// row, and a call has at most `kMaxBiasRows` queries.
   std::int64_t (*countBiasBytes)(const Shape &shape);
-  void (*clearBias)(const Shape &shape, std::byte *memory);
+  void (*clearBiasGradient)(const Shape &shape, std::byte *memory);
   /// Adds the gradients of the scores of `count` queries from `first` on.
-  void (*addScoreGradients)(const Shape &shape, const Head &head,
+  void (*addToBiasGradient)(const Shape &shape, const Head &head,
                             std::int64_t first, std::int64_t count,
                             bool areQueriesSummed, std::byte *memory);
   /// Writes the first `count` rows of the sum, each perhaps summed over the
   /// keys.
-  void (*writeBias)(const Shape &shape, const Rows &to, std::int64_t count,
-                    bool areKeysSummed, std::byte *memory);
+  void (*writeBiasGradient)(const Shape &shape, const Rows &to,
+                            std::int64_t count, bool areKeysSummed,
+                            std::byte *memory);
 };
 
-/// Queries of a bias whose gradients are computed together.
-constexpr std::int64_t kBiasRows = 128;
+/// The most rows of the gradient of a bias that are computed together.
+constexpr std::int64_t kMaxBiasRows = 128;
 
 /// An instruction set for which there are kernels, in ascending order.
 enum class Level { Avx2, Avx512, Avx512Bf16, Amx };

@@ -24,9 +24,10 @@ inline Longs drawWords(Longs indices, const Dropout &dropout,
   return c0;
 }
 
-/// Returns which scores of `query` and 16 keys from `key` on dropout keeps.
-inline Masks drawKept(const Shape &shape, const RandomState &state,
-                      std::int64_t query, std::int64_t key) {
+/// Returns the mask of the probabilities that dropout keeps, for `query` and
+/// the 16 keys from `key` on.
+inline Masks drawKeepMask(const Shape &shape, const RandomState &state,
+                          std::int64_t query, std::int64_t key) {
   constexpr Longs kNumbers = {0, 1, 2, 3, 4, 5, 6, 7};
   Longs first = Longs(state.firstIndex +
                       static_cast<std::uint64_t>(query * shape.keys + key)) +
@@ -39,13 +40,12 @@ inline Masks drawKept(const Shape &shape, const RandomState &state,
        upper = narrow(drawWords(first + 8, shape.dropout, state));
   Words words = __builtin_shufflevector(lower, upper, 0, 1, 2, 3, 4, 5, 6, 7, 8,
                                         9, 10, 11, 12, 13, 14, 15);
-  return words > shape.dropout.last;
+  return words > shape.dropout.largestDropped;
 }
 
-/// Multiplies the elements that are kept by the factor of dropout, and sets the
-/// others to 0.
-inline Floats drop(const Shape &shape, Masks kept, Floats x) {
-  return kept ? x * shape.dropout.factor : Floats(0);
+/// Scales the elements that are kept, and sets the others to 0.
+inline Floats applyDropout(const Shape &shape, Masks kept, Floats x) {
+  return kept ? x * shape.dropout.scale : Floats(0);
 }
 
 } // namespace

@@ -49,68 +49,67 @@ inline void finishRow(const Shape &shape, const Head &head, ScoreRow &row,
                                   exponentials);
 }
 
-/// Adds the gradients of the scores of a row from score `j` on to those of the
-/// head, if it has any.
-inline void addScoreGradients(const Head &head, const ScoreRow &row,
-                              std::int64_t j, Floats gradients) {
-  if (!head.dscores.data || j >= row.visible)
+/// Adds the gradients of the scores of a row from score `j` on to the gradient
+/// of a bias, if the head has one.
+inline void accumulateBiasGradient(const Head &head, const ScoreRow &row,
+                                   std::int64_t j, Floats gradients) {
+  if (!head.dbias.data || j >= row.visible)
     return;
-  auto *to = reinterpret_cast<float *>(head.dscores.data) +
-             row.query * head.dscores.stride + row.key + j;
+  auto *to = reinterpret_cast<float *>(head.dbias.data) +
+             row.query * head.dbias.stride + row.key + j;
   if (row.visible - j >= kLanes)
     return storeAs(to, loadAs<Floats>(to) + gradients);
   for (std::int64_t i = 0; i < row.visible - j; ++i)
     to[i] += gradients[i];
 }
 
-/// A vector of probabilities that multiply values, of gradients of scores, and
-/// of gradients of products of queries and keys.
-struct Gradients {
-  Floats weights, scores, products;
+/// For 16 keys: the probabilities after dropout, the gradients of scores, and
+/// the gradients of products of queries and keys.
+struct BackwardTerms {
+  Floats weights, dscores, dproducts;
 };
 /// Returns those of a row from score `j` on; 0 where no score is visible.
-inline Gradients computeGradients(const Shape &shape, const Head &head,
+inline BackwardTerms computeTerms(const Shape &shape, const Head &head,
                                   const ScoreRow &row, std::int64_t j) {
   bool isPlain = shape.hasPlainScores();
   Floats x = loadAs<Floats>(row.scores + j);
   if (isPlain)
     x *= shape.scale;
   x -= row.reference;
-  x = Floats(60.0f) < x ? Floats(60.0f) : x;
+  x = Floats(kLargestExponent) < x ? Floats(kLargestExponent) : x;
   Floats p = exponential(x) * row.share, weights = p,
          dp = loadAs<Floats>(row.dp + j);
-  bool isHidden =
-      !isPlain && shape.zeroHidden && isMinusInfinity(row.reference);
+  bool isHidden = shape.zeroHidden && isMinusInfinity(row.reference);
   if (isHidden)
     weights = 0;
-  if (!isPlain && shape.zeroNan)
+  if (shape.zeroNan)
     weights = zeroNan(weights);
   if (shape.hasDropout && j < row.visible) {
-    Masks kept = drawKept(shape, head.random, row.query, row.key + j);
-    weights = drop(shape, kept, weights);
-    dp = drop(shape, kept, dp);
+    Masks kept = drawKeepMask(shape, head.random, row.query, row.key + j);
+    weights = applyDropout(shape, kept, weights);
+    dp = applyDropout(shape, kept, dp);
   }
-  Floats scores = p * (dp - row.inner), products = scores;
+  Floats dscores = p * (dp - row.inner), dproducts = dscores;
   if (shape.softcap > 0) {
     Floats tangents = loadAs<Floats>(row.tangents + j);
-    products *= 1.0f - tangents * tangents;
+    dproducts *= 1.0f - tangents * tangents;
   }
-  products *= shape.scale;
+  dproducts *= shape.scale;
   if (isHidden)
-    scores = products = 0;
+    dscores = dproducts = 0;
   std::int64_t visible = row.visible - j;
   if (shape.hasMask && visible > 0) {
     Masks hidden = loadHidden(*head.mask, row.query, row.key + j, visible);
-    scores = hidden ? Floats(0) : scores;
-    products = hidden ? Floats(0) : products;
+    dscores = hidden ? Floats(0) : dscores;
+    dproducts = hidden ? Floats(0) : dproducts;
   }
   if (visible < kLanes) {
     Masks isVisible = getFirstLanes(visible);
     weights = isVisible ? weights : Floats(0);
-    scores = isVisible ? scores : Floats(0);
-    products = isVisible ? products : Floats(0);
+    dscores = isVisible ? dscores : Floats(0);
+    dproducts = isVisible ? dproducts : Floats(0);
   }
-  return {weights, scores, products};
+  return {weights, dscores, dproducts};
 }
 
 } // namespace

@@ -64,8 +64,8 @@ inline void finishScores(const Shape &shape, const Head &head,
   }
 }
 
-/// Calls for each vector of `visible` scores, the last of which may be partly
-/// visible.
+/// Returns the largest of the first `visible` scores times `scale`, or NaN if
+/// one of them is NaN.
 inline float findLargest(const float *scores, std::int64_t visible,
                          float scale) {
   Floats best(-__builtin_inff());

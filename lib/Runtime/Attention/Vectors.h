@@ -47,7 +47,10 @@ using SwapBy4 = Lanes<4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11>;
 using SwapBy2 = Lanes<2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13>;
 using SwapBy1 = Lanes<1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14>;
 
-inline Floats getLarger(Floats a, Floats b) { return a > b ? a : b; }
+/// Returns NaN if either is NaN.
+inline Floats getLarger(Floats a, Floats b) {
+  return (a > b) | (a != a) ? a : b;
+}
 
 /// Returns the sum of all lanes, added as a tree.
 inline float sumLanes(Floats x) {

@@ -66,6 +66,24 @@ HIDDEN = {
 @pytest.mark.parametrize(
     "backend", [[], ["--backend", "cpu"]], ids=["reference", "cpu"]
 )
+def test_a_nan_in_a_query_does_not_hide_its_keys(backend):
+    example = Example((1, 2, 4, 8), zero_hidden=True, causal=True)
+    operands = example.draw()
+    operands["q"][0, 1, 2] = np.nan
+    y, lse, dq, dk, dv = run(example.module(operands), operands, *backend)
+    for rows in (y, lse, dq):
+        assert np.isnan(rows[0, 1, 2]).all()
+        assert (
+            np.isfinite(rows[0, 0]).all() and np.isfinite(rows[0, 1, [0, 1, 3]]).all()
+        )
+    for rows in (dk, dv):
+        assert np.isnan(rows[0, 1, :3]).all() and np.isfinite(rows[0, 0]).all()
+        assert np.isfinite(rows[0, 1, 3]).all()
+
+
+@pytest.mark.parametrize(
+    "backend", [[], ["--backend", "cpu"]], ids=["reference", "cpu"]
+)
 @pytest.mark.parametrize("by", ["mask", "bias"])
 @pytest.mark.parametrize("kind", HIDDEN)
 def test_queries_without_visible_keys(kind, by, backend):

@@ -128,9 +128,9 @@ Shape getShape(const Case &c) {
   shape.causal = c.causal;
   shape.softcap = c.softcap;
   shape.hasDropout = c.ratio > 0;
-  shape.dropout.last =
+  shape.dropout.largestDropped =
       static_cast<std::uint32_t>(std::ceil(c.ratio * 0x1p24) * 256 - 1);
-  shape.dropout.factor = static_cast<float>(1 / (1 - c.ratio));
+  shape.dropout.scale = static_cast<float>(1 / (1 - c.ratio));
   shape.dropout.stream = kStream;
   return shape;
 }
@@ -153,16 +153,16 @@ void computeBias(const Kernels &kernels, const Shape &shape,
                  HeadTensors &tensors, std::byte *memory) {
   Head head = tensors.getHead();
   Rows rows = tensors.dscores.get();
-  for (std::int64_t i = 0; i < shape.queries; i += kBiasRows) {
-    std::int64_t count = std::min(kBiasRows, shape.queries - i);
-    kernels.clearBias(shape, memory);
-    kernels.addScoreGradients(shape, head, i, count, false, memory);
-    kernels.writeBias(shape, rows, count, false, memory);
+  for (std::int64_t i = 0; i < shape.queries; i += kMaxBiasRows) {
+    std::int64_t count = std::min(kMaxBiasRows, shape.queries - i);
+    kernels.clearBiasGradient(shape, memory);
+    kernels.addToBiasGradient(shape, head, i, count, false, memory);
+    kernels.writeBiasGradient(shape, rows, count, false, memory);
     rows.data += count * rows.stride * std::int64_t(sizeof(float));
   }
-  kernels.clearBias(shape, memory);
-  kernels.addScoreGradients(shape, head, 0, shape.queries, true, memory);
-  kernels.writeBias(shape, tensors.sum.get(), 1, false, memory);
+  kernels.clearBiasGradient(shape, memory);
+  kernels.addToBiasGradient(shape, head, 0, shape.queries, true, memory);
+  kernels.writeBiasGradient(shape, tensors.sum.get(), 1, false, memory);
 }
 
 /// Computes a head, whose rows are divided into parts.

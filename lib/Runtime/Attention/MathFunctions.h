@@ -1,14 +1,14 @@
-//===- Functions.h - Math functions on vectors ------------------*- C++ -*-===//
-// They have the polynomials and the bits of those of generated kernels
-// (lib/Codegen/Math).
+//===- MathFunctions.h - Math functions on vectors --------------*- C++ -*-===//
+// They have the polynomials, and so the bits, of the functions that are
+// accurate in f32 in generated kernels (lib/Codegen/Math).
 //===----------------------------------------------------------------------===//
 
 namespace {
 
 constexpr float kRoundToInteger = 0x1.8p23f;
 
-/// e^x as `fraction` times a power of two, whose exponent with a bias is in the
-/// last bits of `shifted`.
+/// e^x as `fraction` times a power of two, whose biased exponent is in the low
+/// bits of `shifted`.
 struct SplitExponential {
   Floats fraction, shifted;
   Floats getPower() const {
@@ -31,7 +31,10 @@ template <int bias> inline SplitExponential splitExponential(Floats x) {
   return {q, shifted};
 }
 
-/// Returns e^x for x <= 60.
+/// The largest argument of `exponential`.
+constexpr float kLargestExponent = 44;
+
+/// Returns e^x for x <= `kLargestExponent`.
 inline Floats exponential(Floats x) {
   x = Floats(-104.0f) > x ? Floats(-104.0f) : x;
   SplitExponential e = splitExponential<127 + 63>(x);
