@@ -2,7 +2,7 @@
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=76% | FileCheck %s --check-prefix=EXACT
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=60% | FileCheck %s --check-prefix=ONE
 // RUN: binade-opt %s --binade-fit-memory-budget=budget=40KiB | FileCheck %s --check-prefix=TWO
-// RUN: binade-opt %s --binade-fit-memory-budget="budget=30% with-matmuls" | FileCheck %s --check-prefix=MATMULS
+// RUN: binade-opt %s --binade-fit-memory-budget="budget=30% recompute-matmuls" | FileCheck %s --check-prefix=MATMULS
 // RUN: not binade-opt %s --binade-fit-memory-budget=budget=5% 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not binade-opt %s --binade-fit-memory-budget=budget=much 2>&1 | FileCheck %s --check-prefix=TEXT
 

@@ -234,9 +234,9 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
     Recomputation is exact and comes first. It applies to values that elementwise ops,
     norms, reductions, lookups and copies compute from values that are saved anyway, in
     descending order of the bytes that they free per element read and written. With
-    `with-matmuls`, values that need a matmul or a convolution follow, in descending order of
-    the bytes that they free per multiply-add; what one of them is recomputed from is not
-    recomputed by a matmul itself. Then values are quantized: first those whose error affects the gradient of only one parameter, such
+    `recompute-matmuls`, values that need a matmul or a convolution follow, in descending
+    order of the bytes that they free per multiply-add; what one of them is recomputed from is
+    not recomputed by a matmul itself. Then values are quantized: first those whose error affects the gradient of only one parameter, such
     as operands of matmuls, the largest first; then the others, those that the backward
     pass reads last first, because their error affects the fewest gradients. Decisions of
     users, statistics of rows, integers and tensors of fewer than 4096 elements are not
@@ -289,7 +289,7 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
     Option<"budget", "budget", "std::string", /*default=*/"",
            "Memory limit of the saved values, such as 24MiB, or a percentage of their size "
            "without a limit, such as 60%. Empty means no limit.">,
-    Option<"withMatmuls", "with-matmuls", "bool", /*default=*/"false",
+    Option<"recomputesMatmuls", "recompute-matmuls", "bool", /*default=*/"false",
            "Recompute values by matmuls and convolutions, too, before values are quantized.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];

@@ -30,7 +30,7 @@ public:
 
   uint64_t run() {
     take(orderByWork(), SavedChoice::Recompute);
-    recomputeByContractions();
+    recomputeContractions();
     followSources();
     take(orderByError(), SavedChoice::Quantize);
     for (SavedValue *value : llvm::reverse(taken))
@@ -60,7 +60,7 @@ private:
         addSources(values[source], found);
   }
 
-  void recomputeByContractions() {
+  void recomputeContractions() {
     Order order;
     for (SavedValue &value : values)
       if (value.macs > 0 && value.choice == SavedChoice::Keep)
@@ -69,11 +69,11 @@ private:
       return static_cast<double>(l->bytes) * static_cast<double>(r->macs) >
              static_cast<double>(r->bytes) * static_cast<double>(l->macs);
     });
-    DenseSet<unsigned> read;
+    DenseSet<unsigned> keptSources;
     for (SavedValue *value : order) {
       DenseSet<unsigned> sources;
       addSources(*value, sources);
-      if (read.contains(value - values.data()) ||
+      if (keptSources.contains(value - values.data()) ||
           llvm::any_of(sources, [&](unsigned source) {
             return values[source].macs > 0 &&
                    values[source].choice == SavedChoice::Recompute;
@@ -82,7 +82,7 @@ private:
       if (left <= budget)
         return;
       take({value}, SavedChoice::Recompute);
-      read.insert(sources.begin(), sources.end());
+      keptSources.insert(sources.begin(), sources.end());
     }
   }
 

@@ -20,7 +20,7 @@ struct SavedValue {
   SmallVector<Operation *> ops;
   SmallVector<unsigned> sources;
   uint64_t work = 0;
-  /// The multiply-adds of these ops; none if they are cheap.
+  /// The multiply-adds of these ops; 0 if they are cheap.
   uint64_t macs = 0;
   /// The gradients that an error in the value affects.
   ErrorPropagation reach;
@@ -37,9 +37,9 @@ struct SavedValue {
 /// Returns all values that the backward pass of `body` reads, in the order of
 /// their definitions. Changes the saves: afterwards each value has one `save`,
 /// and views of a value are views of the saved value. Bytes are for `format`.
-/// Unless `withMatmuls` is set, contractions are not recomputed.
+/// Unless `recomputesMatmuls` is set, contractions are not recomputed.
 std::vector<SavedValue> collectSaved(Block &body, QuantizedAttr format,
-                                     bool withMatmuls);
+                                     bool recomputesMatmuls);
 /// Erases `save`; its users read the value itself.
 void eraseSave(SaveOp save);
 

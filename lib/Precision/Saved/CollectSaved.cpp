@@ -33,9 +33,9 @@ static bool isCheap(Operation *op) {
   }
 }
 
-/// Returns the multiply-adds of a contraction with one result, which is
-/// computed alike whenever it is computed; 0 for other ops.
-static uint64_t countContraction(Operation *op) {
+/// Returns the multiply-adds of a contraction with one result and no side
+/// effects; 0 for other ops.
+static uint64_t countContractionMacs(Operation *op) {
   auto kernelOp = dyn_cast<KernelOpInterface>(op);
   auto precisionOp = dyn_cast<PrecisionOpInterface>(op);
   if (!kernelOp || !precisionOp || !isMemoryEffectFree(op) ||
@@ -60,8 +60,8 @@ static bool hasChosenFormat(Value value) {
 namespace {
 class Collector {
 public:
-  Collector(Block &body, QuantizedAttr format, bool withMatmuls)
-      : body(body), format(format), withMatmuls(withMatmuls) {}
+  Collector(Block &body, QuantizedAttr format, bool recomputesMatmuls)
+      : body(body), format(format), recomputesMatmuls(recomputesMatmuls) {}
 
   std::vector<SavedValue> run() {
     saveAll();
@@ -132,14 +132,14 @@ private:
       value.reach = analysis.getReach(save);
       value.firstRead = analysis.getFirstRead(save);
       value.ops = rematerializer.find(save, kMaxOps, isCheap);
-      if (value.ops.empty() && withMatmuls)
+      if (value.ops.empty() && recomputesMatmuls)
         value.ops = rematerializer.find(save, kMaxOps, [](Operation *op) {
-          return isCheap(op) || countContraction(op) > 0;
+          return isCheap(op) || countContractionMacs(op) > 0;
         });
       for (Operation *op : value.ops) {
         if (!isView(op))
           value.work += countElements(op);
-        value.macs += countContraction(op);
+        value.macs += countContractionMacs(op);
         for (Value operand : op->getOperands())
           if (auto known = numbers.find(operand); known != numbers.end())
             value.sources.push_back(known->second);
@@ -185,7 +185,7 @@ private:
 
   Block &body;
   QuantizedAttr format;
-  bool withMatmuls;
+  bool recomputesMatmuls;
   /// Values that the backward pass read without a `save`.
   DenseSet<Value> implicit;
   std::vector<SavedValue> values;
@@ -199,6 +199,6 @@ void mlir::binade::eraseSave(SaveOp save) {
 
 std::vector<SavedValue> mlir::binade::collectSaved(Block &body,
                                                    QuantizedAttr format,
-                                                   bool withMatmuls) {
-  return Collector(body, format, withMatmuls).run();
+                                                   bool recomputesMatmuls) {
+  return Collector(body, format, recomputesMatmuls).run();
 }

@@ -22,15 +22,15 @@ static constexpr StringLiteral kSavedFormat = "coat-group";
 namespace {
 class Fitter {
 public:
-  Fitter(func::FuncOp step, QuantizedAttr format, bool withMatmuls)
+  Fitter(func::FuncOp step, QuantizedAttr format, bool recomputesMatmuls)
       : step(step), body(step.front()), format(format),
-        withMatmuls(withMatmuls) {}
+        recomputesMatmuls(recomputesMatmuls) {}
 
   /// Makes the saved values fit into `getBudget`, which is called with the
   /// bytes of all saved values. Returns the choice for each value.
   FailureOr<SmallVector<Attribute>>
   run(function_ref<uint64_t(uint64_t)> getBudget) {
-    values = collectSaved(body, format, withMatmuls);
+    values = collectSaved(body, format, recomputesMatmuls);
     uint64_t budget = getBudget(getBytes());
     uint64_t left = chooseSaved(values, budget);
     if (left > budget)
@@ -100,7 +100,7 @@ private:
   func::FuncOp step;
   Block &body;
   QuantizedAttr format;
-  bool withMatmuls;
+  bool recomputesMatmuls;
   std::vector<SavedValue> values;
 };
 
@@ -127,7 +127,7 @@ struct FitMemoryBudgetPass
     if (failed(format))
       return signalPassFailure();
     FailureOr<SmallVector<Attribute>> choices =
-        Fitter(step, *format, withMatmuls).run([&](uint64_t whole) {
+        Fitter(step, *format, recomputesMatmuls).run([&](uint64_t whole) {
           return *::binade::parseBudget(budget, whole);
         });
     if (failed(choices))
