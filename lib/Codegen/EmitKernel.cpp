@@ -6,6 +6,7 @@
 #include "binade/IR/Accuracy.h"
 #include "binade/IR/Batches.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/ReadsNeighbors.h"
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -137,11 +138,15 @@ static FailureOr<KernelInfo> emitKernel(func::FuncOp kernel, ModuleOp into,
                << type;
     }
   OwningOpRef<func::FuncOp> body(kernel.clone());
+  bool readsNeighbors =
+      llvm::any_of(kernel.front().without_terminator(),
+                   [](Operation &op) { return op.hasTrait<ReadsNeighbors>(); });
   decompose(*body);
   if (shape)
     shape->isMultiTensor = shape->isBatched = kernel->hasAttr(kBatchedAttr);
-  KernelSource source = {*body, kernel->getParentOfType<ModuleOp>(), into,
-                         kernel.getName().str(), shape};
+  KernelSource source = {*body, kernel->getParentOfType<ModuleOp>(),
+                         into,  kernel.getName().str(),
+                         shape, readsNeighbors};
   FailureOr<KernelInfo> info = emit(source, schedule.getValue());
   if (succeeded(info) && source.shape && source.shape->isBatched &&
       info->workspaceBytes > 0)

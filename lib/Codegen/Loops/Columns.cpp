@@ -49,7 +49,8 @@ public:
   FailureOr<KernelInfo> emit() {
     if (failed(collect()))
       return failure();
-    if (!isOnePass)
+    // Work items of tiles have all rows, which may be computed together.
+    if (!isOnePass || (source.readsNeighbors && !source.shape))
       return emitTiles(source);
     chooseBlocks();
     KernelInfo info;

@@ -17,6 +17,9 @@ struct KernelSource {
   std::string symbol;
   /// Set for GPU kernels.
   std::optional<GpuShape> shape = std::nullopt;
+  /// Whether an op computes its elements from their neighbors, so that these
+  /// share most of their arithmetic.
+  bool readsNeighbors = false;
 
   SmallVector<Value> getResults() const;
   /// Returns the types of the memory arguments, with a workspace of `workspace`

@@ -12,6 +12,10 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+/// Rows that are computed from each other without a loop, so that they share
+/// intermediate results in registers: those of a group of a Hadamard transform.
+static constexpr int64_t kMaxUnrolledRows = 32;
+
 namespace {
 /// Emits a kernel of tiles for a CPU.
 class TileKernel {
@@ -116,12 +120,17 @@ private:
   void emitByColumns(const Step &step, const Item &item) {
     Emitter &e = *emitter;
     forColumns(item, [&](const Column &column) {
-      SmallVector<Value> values =
-          e.loop(e.index(0), e.index(rows), 1, start(step.reductions),
-                 [&](Value number, ValueRange now) {
-                   Offset row = e.offsets().counter(number, rows, e.depth());
-                   return emitElement(step, item, row, column, now);
-                 });
+      SmallVector<Value> values = start(step.reductions);
+      if (source.readsNeighbors && rows <= kMaxUnrolledRows)
+        for (int64_t row = 0; row < rows; ++row)
+          values = emitElement(step, item, row, column, values);
+      else
+        values = e.loop(e.index(0), e.index(rows), 1, values,
+                        [&](Value number, ValueRange now) {
+                          Offset row =
+                              e.offsets().counter(number, rows, e.depth());
+                          return emitElement(step, item, row, column, now);
+                        });
       for (auto [reduction, value] : llvm::zip(step.reductions, values))
         e.storeLanes(viewPartial(reduction), value,
                      getPlace(item, column.whole));
