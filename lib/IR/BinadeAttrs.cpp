@@ -5,6 +5,7 @@
 #include "binade/Container/Suggest.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/HadamardOp.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -85,9 +86,28 @@ void BinadeDialect::registerAttributes() {
 }
 
 LogicalResult
+TransformAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t hadamard, HadamardSigns) {
+  if (llvm::is_contained(kHadamardSizes, hadamard))
+    return success();
+  return emitError() << "expected groups of 16, 32, 64 or 128 elements, got "
+                     << hadamard;
+}
+
+LogicalResult
 PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatType compute, FloatType accumulate, FloatType result,
-                      ArrayAttr operands, ClampAttr, StringAttr) {
+                      ArrayAttr operands, TransformAttr transform, ClampAttr,
+                      StringAttr) {
+  constexpr int64_t kFactors = 2;
+  if (transform &&
+      (!operands ||
+       llvm::count_if(operands, llvm::IsaPred<QuantizedAttr>) != kFactors))
+    return emitError() << "a transform is of two quantized operands, got "
+                       << transform << " and operands = "
+                       << (operands
+                               ? operands
+                               : ArrayAttr::get(transform.getContext(), {}));
   if (operands)
     for (Attribute format : operands) {
       auto bias = dyn_cast<TypeAttr>(format);

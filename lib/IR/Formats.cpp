@@ -2,6 +2,7 @@
 
 #include "binade/IR/Formats.h"
 #include "binade/IR/Binade.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -107,6 +108,10 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
       return op->emitOpError("rounds operand ")
              << index << " to 'compute'; only a bias has a format of its own, "
              << "got " << format;
+  if (TransformAttr transform = decision.getTransform())
+    if (std::string wrong = explainUntransformable(op, transform.getHadamard());
+        !wrong.empty())
+      return op->emitOpError(wrong);
   return success();
 }
 

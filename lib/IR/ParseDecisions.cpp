@@ -108,6 +108,7 @@ static void printField(AsmPrinter &printer, bool &isFirst, StringRef name,
 Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
   FloatType compute, accumulate, result;
   ArrayAttr operands;
+  TransformAttr transform;
   ClampAttr clamp;
   StringAttr rule;
   auto format = [&](FloatType &into) {
@@ -116,6 +117,9 @@ Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
   auto readCompute = format(compute), readAccumulate = format(accumulate),
        readResult = format(result);
   auto readOperands = [&] { return parser.parseAttribute(operands); };
+  auto readTransform = [&] {
+    return parser.parseCustomAttributeWithFallback(transform);
+  };
   auto readClamp = [&] {
     return parser.parseCustomAttributeWithFallback(clamp);
   };
@@ -125,12 +129,13 @@ Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
                            {"accumulate", false, readAccumulate},
                            {"result", true, readResult},
                            {"operands", false, readOperands},
+                           {"transform", false, readTransform},
                            {"clamp", false, readClamp},
                            {"rule", false, readRule}}))
     return {};
   return getChecked([&] { return parser.emitError(start); },
                     parser.getContext(), compute, accumulate, result, operands,
-                    clamp, rule);
+                    transform, clamp, rule);
 }
 
 void PrecisionAttr::print(AsmPrinter &printer) const {
@@ -142,6 +147,8 @@ void PrecisionAttr::print(AsmPrinter &printer) const {
   printField(printer, isFirst, "result", getResult());
   if (getOperands())
     printField(printer, isFirst, "operands", getOperands());
+  if (getTransform())
+    printField(printer, isFirst, "transform", getTransform());
   if (getClamp())
     printField(printer, isFirst, "clamp", getClamp());
   if (getRule())

@@ -1,6 +1,8 @@
 //===- QuantizedOperands.cpp - Formats of quantized contractions ----------===//
 
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/HadamardOp.h"
+#include "binade/IR/Movement.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -38,6 +40,31 @@ QuantizedAttr mlir::binade::orientScales(OpOperand &operand,
     return format;
   auto type = cast<RankedTensorType>(operand.get().getType());
   return format.getTransposed(type.getDimSize(type.getRank() - 2));
+}
+
+std::string mlir::binade::explainUntransformable(PrecisionOpInterface op,
+                                                 int64_t size) {
+  constexpr unsigned kFactors = 2;
+  for (unsigned index = 0; index < kFactors; ++index) {
+    std::optional<int64_t> axis =
+        op.accumulates() ? op.getSummedAxis(index) : std::nullopt;
+    if (!axis)
+      return "does not sum over one axis, along which a transform could be";
+    RankedTensorType type = getTensor(op->getOperand(index));
+    int64_t length = type.getDimSize(type.getRank() + *axis);
+    if (length % size == 0)
+      continue;
+    SmallVector<std::string> sizes;
+    for (int64_t other : kHadamardSizes)
+      if (length % other == 0)
+        sizes.push_back(std::to_string(other));
+    return "sums over " + std::to_string(length) + " elements (axis " +
+           std::to_string(*axis) + " of " + llvm::to_string(type) +
+           "), which is not a multiple of " + std::to_string(size) + "; " +
+           (sizes.empty() ? "no size of a transform divides it"
+                          : "sizes that divide it: " + llvm::join(sizes, ", "));
+  }
+  return {};
 }
 
 FloatType mlir::binade::getComputed(PrecisionAttr decision) {

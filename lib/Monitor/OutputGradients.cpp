@@ -2,6 +2,7 @@
 
 #include "OutputGradients.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/HadamardOp.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
@@ -9,12 +10,15 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// Returns the value from which `value` was moved, cast or quantized.
+/// Returns the value from which `value` was moved, cast, transformed or
+/// quantized.
 static Value getSource(Value value) {
   while (true) {
     Value from = getMoved(value);
     if (auto quantize = value.getDefiningOp<QuantizeOp>())
       from = quantize.getX();
+    if (auto transform = value.getDefiningOp<HadamardOp>())
+      from = transform.getX();
     if (!from)
       return value;
     value = from;

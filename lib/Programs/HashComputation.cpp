@@ -19,8 +19,8 @@ static PrecisionAttr getWithoutRule(PrecisionAttr decision) {
     return {};
   return PrecisionAttr::get(decision.getContext(), decision.getCompute(),
                             decision.getAccumulate(), decision.getResult(),
-                            decision.getOperands(), decision.getClamp(),
-                            /*rule=*/nullptr);
+                            decision.getOperands(), decision.getTransform(),
+                            decision.getClamp(), /*rule=*/nullptr);
 }
 
 /// Removes who decided, but keeps what is computed. Decisions about storage are

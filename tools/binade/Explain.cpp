@@ -116,6 +116,17 @@ static void printMacs(const Explanation &explanation) {
   llvm::outs() << "\n";
 }
 
+/// Prints the formats of one product of a layer.
+static void printProduct(const Explanation &explanation, StringRef name,
+                         unsigned node) {
+  PrecisionAttr decision = explanation.getDecision(node);
+  std::string missing = explainMissingTransform(
+      explanation.getGraph().getNodes()[node], decision);
+  llvm::outs() << "  " << name << "  " << describe(decision)
+               << (missing.empty() ? "" : ", not transformed: " + missing)
+               << "\n";
+}
+
 /// Prints the formats of the three products of each layer with a weight.
 static void printProducts(const Explanation &explanation,
                           const OpRoles &roles) {
@@ -126,8 +137,7 @@ static void printProducts(const Explanation &explanation,
     llvm::outs() << ::binade::printable(layer.name) << "\n";
     for (auto [name, nodes] : llvm::zip(kLayerProducts, layer.products))
       for (unsigned node : nodes)
-        llvm::outs() << "  " << name << "  "
-                     << describe(explanation.getDecision(node)) << "\n";
+        printProduct(explanation, name, node);
   }
   printMacs(explanation);
 }

@@ -10,6 +10,7 @@
 #include "binade/IR/Diagnostics.h"
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Precision/Assigner.h"
+#include "binade/Precision/Describe.h"
 #include "binade/Precision/MatchRules.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
@@ -73,6 +74,9 @@ static void describe(const OperandFormats &formats, StringRef product,
     if (format)
       parts.push_back(
           ("quantize " + product + key + " " + describeFormat(format)).str());
+  if (formats.transform)
+    parts.push_back(
+        ("transform " + product + describe(formats.transform.transform)).str());
 }
 
 static std::string describe(const PolicySelector &match) {

@@ -13,6 +13,28 @@ class Binade_Attr<string name, string attrMnemonic, list<Trait> traits = []>
   let mnemonic = attrMnemonic;
 }
 
+def Binade_TransformAttr : Binade_Attr<"Transform", "transform"> {
+  let summary = "a transform of the operands of a contraction";
+  let description = [{
+    Both operands of a contraction are transformed along the axis that is summed over, in
+    groups of `hadamard` elements (16, 32, 64 or 128), with the same signs; see
+    `binade.hadamard`. The matrix is orthonormal, so that the result of the contraction is
+    the same up to rounding. With `signs = fixed`, element i of a group has the sign
+    v[i mod 16] v[i / 16], where v is the vector of NVIDIA's recipe for NVFP4. With `step`,
+    signs are drawn in each step, from its seed and number; with `none`, there are none.
+
+    Example:
+
+    ```mlir
+    #binade.transform<hadamard = 16, signs = fixed>
+    ```
+  }];
+  let parameters = (ins "int64_t":$hadamard,
+                        EnumParameter<Binade_HadamardSigns>:$signs);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let summary = "the formats in which an op computes, accumulates and returns";
   let description = [{
@@ -29,7 +51,8 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
 
     `operands`, on contractions and on `save`, has a `#binade.quantized` for each
     operand that is quantized first, and a unit attribute for each other one. The op then
-    computes with the dequantized values, which are not rounded to `compute`.
+    computes with the dequantized values, which are not rounded to `compute`. `transform`, on
+    contractions with two quantized operands, transforms these before they are quantized.
 
     `compute` is f32, tf32, bf16 or f16. tf32 is stored as f32: then operands are rounded
     and keep their type. `accumulate` is f64, f32, bf16 or f16, and `result` f32, bf16 or
@@ -46,6 +69,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
                         OptionalParameter<"::mlir::FloatType">:$accumulate,
                         "::mlir::FloatType":$result,
                         OptionalParameter<"::mlir::ArrayAttr">:$operands,
+                        OptionalParameter<"::mlir::binade::TransformAttr">:$transform,
                         OptionalParameter<"::mlir::binade::ClampAttr">:$clamp,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
   let hasCustomAssemblyFormat = 1;

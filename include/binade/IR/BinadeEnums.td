@@ -52,6 +52,14 @@ def Binade_Clamp : Binade_Enum<"Clamp",
     ]>;
 def Binade_ClampAttr : Binade_EnumAttr<Binade_Clamp, "clamp", "infinities">;
 
+// The signs by which elements are multiplied before a Hadamard transform.
+def Binade_HadamardSigns : Binade_Enum<"HadamardSigns",
+    "signs of a Hadamard transform", [
+      I32EnumCase<"None", 0, "none">,
+      I32EnumCase<"Fixed", 1, "fixed">, // one vector, the same in all steps
+      I32EnumCase<"Step", 2, "step">,   // drawn in each step, from its seed and number
+    ]>;
+
 def Binade_FormatRole : Binade_Enum<"FormatRole",
     "format of a decision that an operand or result follows", [
       I32EnumCase<"Chosen", 0, "chosen">, // compute (operand), result (result)

@@ -19,6 +19,11 @@ bool canRepresentQuantized(QuantizedAttr format);
 /// Returns `format` with scales along the axis that is summed for `operand`.
 QuantizedAttr orientScales(OpOperand &operand, QuantizedAttr format);
 
+/// Returns why the factors of `op` cannot be transformed in groups of `size`
+/// elements of the summed axis: "sums over 24 elements, ..."; empty if they
+/// can.
+std::string explainUntransformable(PrecisionOpInterface op, int64_t size);
+
 /// Returns the decision for the matmuls into which an op is decomposed: TF32,
 /// which types do not show. Null for other formats.
 PrecisionAttr getMultiplied(PrecisionAttr decision);

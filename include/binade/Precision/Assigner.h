@@ -61,6 +61,8 @@ struct Formats {
   /// One entry per operand, as in `#binade.precision`; null if no operand is
   /// quantized, and no bias rounded.
   ArrayAttr operands;
+  /// Of quantized operands; null for none.
+  TransformAttr transform;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;
 };
@@ -80,6 +82,12 @@ QuantizedAttr getQuantizedFormat(const PrecisionNode &node, OpOperand &operand);
 /// format, or because an assigner found that slower.
 bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 
+/// Returns why `decision` does not transform the quantized operands of `node`,
+/// although a rule asks for it: "sums over 24 elements, ..."; empty if it does,
+/// or if no rule asks.
+std::string explainMissingTransform(const PrecisionNode &node,
+                                    PrecisionAttr decision);
+
 /// Builds `#binade.precision` attributes from choices. Caches them, because a
 /// step has few distinct ones.
 class DecisionBuilder {
@@ -93,8 +101,9 @@ public:
 private:
   const PrecisionGraph &graph;
   /// The key: rule or evidence, class, compute, accumulate and result format,
-  /// and operand formats.
-  DenseMap<std::tuple<const void *, unsigned, Type, Type, Type, Attribute>,
+  /// operand formats, and transform.
+  DenseMap<std::tuple<const void *, unsigned, Type, Type, Type, Attribute,
+                      Attribute>,
            PrecisionAttr>
       known;
 };

@@ -11,6 +11,9 @@ namespace mlir::binade {
 /// Returns "bf16", "bf16, sums f32", "bf16, result f32".
 std::string describe(PrecisionAttr decision);
 
+/// Returns "hadamard 16 with fixed signs".
+std::string describe(TransformAttr transform);
+
 /// Returns "bf16, master kahan, states f32"; "f32, states f32" for null.
 std::string describe(StorageAttr decision);
 

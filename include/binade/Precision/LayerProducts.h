@@ -28,10 +28,24 @@ OperandKind findOperandKind(OpOperand &operand);
 /// gradient of an input.
 LayerProduct findLayerProduct(PrecisionOpInterface op, const OpRoles &roles);
 
+/// A transform of both operands of a product before they are quantized, and
+/// where a policy asks for it.
+struct ProductTransform {
+  TransformAttr transform;
+  LocationAttr location;
+
+  explicit operator bool() const { return bool(transform); }
+  bool operator==(const ProductTransform &other) const {
+    return transform == other.transform;
+  }
+};
+
 /// The formats to which operands of contractions are quantized, by what the
 /// operands are; null for those that are not quantized.
 struct OperandFormats {
   QuantizedAttr activation, weight, gradient;
+  /// Only of a product with formats of its own.
+  ProductTransform transform;
 
   QuantizedAttr get(OperandKind kind) const {
     return kind == OperandKind::Activation ? activation

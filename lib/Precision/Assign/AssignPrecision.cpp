@@ -115,6 +115,42 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
            "decides one; 'binade policy check' shows what rules match";
 }
 
+/// Reports products whose operands do not fit the groups of a transform: an
+/// error for a rule of a user's file that is not `optional`, and one warning
+/// for any other rule, whose products are quantized without the transform.
+static LogicalResult checkTransforms(const PrecisionGraph &graph) {
+  struct Missing {
+    const PrecisionNode *first;
+    std::string reason;
+    unsigned count = 0;
+  };
+  LogicalResult result = success();
+  llvm::MapVector<const OperandFormats *, Missing> missing;
+  for (const PrecisionNode &node : graph.getNodes()) {
+    PrecisionOpInterface op = node.op;
+    std::string reason = explainMissingTransform(node, op.getPrecisionAttr());
+    if (reason.empty())
+      continue;
+    const OperandFormats &formats =
+        node.rule->settings.quantize.get(node.product);
+    if (node.rule->isUser && !node.rule->isOptional)
+      result = emitError(formats.transform.location)
+               << "cannot transform the operands of " << describe(op) << ": it "
+               << reason;
+    else
+      ++missing.try_emplace(&formats, Missing{&node, reason})
+            .first->second.count;
+  }
+  for (auto &[formats, found] : missing)
+    emitWarning(formats->transform.location)
+        << "quantizes " << found.count
+        << (found.count == 1 ? " product" : " products")
+        << " without the transform: "
+        << describe(PrecisionOpInterface(found.first->op).getOperation()) << " "
+        << found.reason;
+  return result;
+}
+
 /// Emits a remark if a cut cannot count the time to quantize operands.
 static void reportMissingRates(const PrecisionGraph &graph) {
   const std::optional<CutSettings> &cut = graph.getPolicy().cut;
@@ -163,7 +199,7 @@ static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
     op.setPrecisionAttr(decision);
   }
   reportUnquantized(step, graph);
-  return success();
+  return checkTransforms(graph);
 }
 
 /// Emits an error if the glob of a `--states` matches no parameter.

@@ -3,6 +3,7 @@
 #include "binade/Precision/Assigner.h"
 #include "binade/IR/Formats.h"
 #include "binade/IR/Interface.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/Precision/Biases.h"
 
 using namespace mlir;
@@ -47,6 +48,22 @@ static ArrayAttr chooseOperands(PrecisionOpInterface op,
   return isUsual ? ArrayAttr() : ArrayAttr::get(op->getContext(), list);
 }
 
+/// Whether two operands, and thus both factors, are quantized.
+static bool quantizesFactors(ArrayAttr operands) {
+  constexpr int64_t kFactors = 2;
+  return operands &&
+         llvm::count_if(operands, llvm::IsaPred<QuantizedAttr>) == kFactors;
+}
+
+/// Returns `asked` if both factors of `op` are quantized and fit its groups.
+static TransformAttr chooseTransform(PrecisionOpInterface op,
+                                     TransformAttr asked, ArrayAttr operands) {
+  return asked && quantizesFactors(operands) &&
+                 explainUntransformable(op, asked.getHadamard()).empty()
+             ? asked
+             : TransformAttr();
+}
+
 Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
                                  const Choice &choice) {
   const PrecisionNode &node = graph.getNodes()[index];
@@ -70,12 +87,13 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
   if (op.accumulates() && isNarrow(formats.compute)) {
     bool roundsBias =
         graph.getPolicy().narrowsBiases() && isNarrow(formats.result);
+    auto asked = node.rule && choice.quantizes
+                     ? node.rule->settings.quantize.get(node.product)
+                     : OperandFormats();
     formats.operands =
-        chooseOperands(op,
-                       node.rule && choice.quantizes
-                           ? node.rule->settings.quantize.get(node.product)
-                           : OperandFormats(),
-                       roundsBias ? formats.result : FloatType());
+        chooseOperands(op, asked, roundsBias ? formats.result : FloatType());
+    formats.transform =
+        chooseTransform(op, asked.transform.transform, formats.operands);
   }
   if (node.savedFormat)
     formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});
@@ -108,9 +126,24 @@ bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
   });
 }
 
+std::string mlir::binade::explainMissingTransform(const PrecisionNode &node,
+                                                  PrecisionAttr decision) {
+  if (node.isPinned || !node.rule || decision.getTransform() ||
+      lacksQuantizedOperands(node, decision))
+    return {};
+  TransformAttr asked =
+      node.rule->settings.quantize.get(node.product).transform.transform;
+  PrecisionOpInterface op = node.op;
+  if (!asked || !op.accumulates())
+    return {};
+  std::string reason = explainUntransformable(op, asked.getHadamard());
+  return reason.empty() ? "has a factor that is not quantized" : reason;
+}
+
 Formats mlir::binade::getFormats(PrecisionAttr decision) {
-  return {decision.getCompute(), decision.getAccumulate(), decision.getResult(),
-          decision.getOperands(), decision.getClamp()};
+  return {decision.getCompute(),   decision.getAccumulate(),
+          decision.getResult(),    decision.getOperands(),
+          decision.getTransform(), decision.getClamp()};
 }
 
 PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
@@ -120,11 +153,11 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
     return op.getPrecisionAttr();
   const PolicyRule *rule = node.savedRule ? node.savedRule : node.rule;
   Formats formats = getFormats(graph, index, choice);
-  PrecisionAttr &decision =
-      known[{node.fitsNowhere ? node.getEvidence().data()
-                              : static_cast<const void *>(rule),
-             static_cast<unsigned>(node.precisionClass), formats.compute,
-             formats.accumulate, formats.result, formats.operands}];
+  PrecisionAttr &decision = known[{
+      node.fitsNowhere ? node.getEvidence().data()
+                       : static_cast<const void *>(rule),
+      static_cast<unsigned>(node.precisionClass), formats.compute,
+      formats.accumulate, formats.result, formats.operands, formats.transform}];
   if (decision)
     return decision;
   std::string origin = node.fitsNowhere ? node.getEvidence().str()
@@ -136,6 +169,6 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
                                           : op.getLoc());
              },
              op.getContext(), formats.compute, formats.accumulate,
-             formats.result, formats.operands, formats.clamp,
+             formats.result, formats.operands, formats.transform, formats.clamp,
              StringAttr::get(op.getContext(), origin));
 }

@@ -10,6 +10,19 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+std::string mlir::binade::describe(TransformAttr transform) {
+  std::string text = "hadamard " + std::to_string(transform.getHadamard());
+  switch (transform.getSigns()) {
+  case HadamardSigns::None:
+    return text + " without signs";
+  case HadamardSigns::Fixed:
+    return text + " with fixed signs";
+  case HadamardSigns::Step:
+    return text + " with signs of each step";
+  }
+  llvm_unreachable("all signs are listed");
+}
+
 std::string mlir::binade::describe(PrecisionAttr decision) {
   FloatType compute = getComputed(decision);
   std::string text = llvm::to_string(compute);
@@ -24,6 +37,8 @@ std::string mlir::binade::describe(PrecisionAttr decision) {
         formats.push_back(describeFormat(format));
   if (!formats.empty())
     text += ", operands " + llvm::join(formats, " x ");
+  if (TransformAttr transform = decision.getTransform())
+    text += ", " + describe(transform);
   if (FloatType bias = getBiasFormat(decision))
     text += ", bias " + llvm::to_string(bias);
   if (ClampAttr clamp = decision.getClamp())

@@ -51,9 +51,13 @@ std::string Explanation::getReason(unsigned node) const {
                ? "its operands are not quantized, because it computes in a "
                  "wide format"
                : "its operands are not quantized, because that is slower";
+  if (std::string missing =
+          explainMissingTransform(graph.getNodes()[node], decisions[node]);
+      !missing.empty())
+    text = "its operands are not transformed, because it " + missing;
   if (isSettled || choice.reason.empty())
     return text;
-  if (lacksCodes)
+  if (!text.empty())
     text += "; ";
   text += choice.reason;
   if (choice.from)

@@ -92,6 +92,10 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
                             : llvm::json::Value(describeFormat(format)));
     object["operands"] = std::move(formats);
   }
+  if (TransformAttr transform = decision.getTransform())
+    object["transform"] = llvm::json::Object{
+        {"hadamard", transform.getHadamard()},
+        {"signs", stringifyHadamardSigns(transform.getSigns())}};
   if (ClampAttr clamp = decision.getClamp())
     object["clamp"] = stringifyClamp(clamp.getValue());
   if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);

@@ -71,7 +71,7 @@ private:
       FormatRole role = op.getOperandFormat(number);
       QuantizedAttr format = decision.getOperand(number);
       if (format && role == FormatRole::Chosen)
-        quantizer.read(operand, format);
+        quantizer.read(operand, format, decision.getTransform());
       else if (role != FormatRole::Fixed)
         read(operand, role == FormatRole::Chosen
                           ? decision.getCompute()
@@ -96,8 +96,8 @@ private:
         clampResult(result, decision.getClamp().getValue());
     op.setPrecisionAttr(PrecisionAttr::get(
         op.getContext(), decision.getCompute(), decision.getAccumulate(),
-        decision.getResult(), decision.getOperands(), ClampAttr(),
-        decision.getRule()));
+        decision.getResult(), decision.getOperands(), decision.getTransform(),
+        ClampAttr(), decision.getRule()));
   }
 
   void keep(Operation *op, ArrayRef<Type> formats) {

@@ -90,7 +90,7 @@ struct Mover {
     if (PrecisionAttr decision = precision.getPrecisionAttr())
       precision.setPrecisionAttr(PrecisionAttr::get(
           decision.getContext(), format, FloatType(), format, ArrayAttr(),
-          decision.getClamp(), decision.getRule()));
+          TransformAttr(), decision.getClamp(), decision.getRule()));
   }
 };
 

@@ -19,6 +19,7 @@ const YamlSchema<TargetCosts> &getCostsFileSchema();
 /// Schemas of parts of a policy.
 YamlSchema<PolicyRule> yamlRule();
 YamlSchema<PolicySelector> yamlSelector();
+YamlSchema<ProductTransform> yamlTransform();
 YamlSchema<CutSettings> yamlCut();
 /// Parses the name of a quantized format for tensors.
 YamlSchema<QuantizedAttr> yamlTensorFormat();

@@ -95,6 +95,9 @@ static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
     if (key.member != other)
       keys.push_back(
           yamlKey(key.name, key.help, key.member, yamlTensorFormat()));
+  keys.push_back(yamlKey("transform",
+                         "Transform of both operands before they are quantized",
+                         &OperandFormats::transform, yamlTransform()));
   auto check = [other](YamlReader &reader, Node &node,
                        OperandFormats &formats) -> LogicalResult {
     unsigned count = 0;
@@ -103,6 +106,10 @@ static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
     if (count == 1)
       return reader.error(node, "a product quantizes both of its operands, or "
                                 "none; found a format for one of them");
+    if (count == 0 && formats.transform)
+      return emitError(formats.transform.location)
+             << "transform of a product whose operands are not quantized; "
+                "expected formats for both";
     return success();
   };
   StringRef name = kLayerProducts[index];

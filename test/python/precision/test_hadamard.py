@@ -5,6 +5,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
+from support.hadamard import FIXED, SIZES, sylvester, transform
 from support.paths import ROOT
 from support.quantization import backends
 from support.reference import evaluate, tensor_type
@@ -14,28 +15,6 @@ import make_nvfp4 as published  # noqa: E402
 
 F32, BF16 = np.float32, ml_dtypes.bfloat16
 TYPES = {F32: "f32", BF16: "bf16"}
-SIZES = (16, 32, 64, 128)
-# Transformer Engine's vector.
-FIXED = np.array([1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1], F32)
-
-
-def add_halves(x):
-    """Sylvester's matrix times x: [[H, H], [H, -H]] [a, b] = [H a + H b, H a - H b]."""
-    if x.shape[-1] == 1:
-        return x
-    half = x.shape[-1] // 2
-    a, b = add_halves(x[..., :half]), add_halves(x[..., half:])
-    return np.concatenate([a + b, a - b], -1)
-
-
-def transform(x, size, signs=None, axis=-1):
-    """In f32, along an axis."""
-    x = np.moveaxis(np.asarray(x, F32), axis, -1)
-    groups = x.reshape(*x.shape[:-1], -1, size)
-    with np.errstate(all="ignore"):
-        y = add_halves(groups if signs is None else groups * signs)
-        y = y * F32(1 / np.sqrt(size))
-    return np.moveaxis(y.reshape(x.shape), -1, axis)
 
 
 def apply(x, size, backend, signs=None, axis=-1, result=F32):
@@ -102,12 +81,9 @@ def test_narrow_operands_and_results(backend):
 @pytest.mark.parametrize("size", SIZES)
 def test_the_matrix_is_orthonormal(size):
     """The matrix of Sylvester's construction in f64; twice the transform is the identity."""
-    matrix = np.ones((1, 1))
-    while len(matrix) < size:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
     x = np.random.default_rng(3).standard_normal((16, size)).astype(F32)
     y = apply(x, size, "cpu")
-    np.testing.assert_allclose(y, x @ matrix / np.sqrt(size), rtol=0, atol=3e-6)
+    np.testing.assert_allclose(y, x @ sylvester(size), rtol=0, atol=3e-6)
     np.testing.assert_allclose(apply(y, size, "cpu"), x, rtol=0, atol=3e-6)
 
 

@@ -12,29 +12,36 @@ OPT = BUILD / "bin/binade-opt"
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu"])
 ROWS, IN, OUT = 24, 48, 40
-# The gradient of the step's output is an argument, so that the test knows it; made
-# by the backward part, as a gradient is.
-STEP = f"""
-func.func @step(%x: tensor<{ROWS}x{IN}xf32> {{binade.name = "x", binade.role = #binade.role<batch>}},
-                %g: tensor<{ROWS}x{OUT}xf32> {{binade.name = "g", binade.role = #binade.role<batch>}},
+
+
+def build_step(rows=ROWS):
+    """The layer for a batch of `rows`, over which the gradient of the weight sums. The gradient
+    of the output is an argument, so that the test knows it; made by the backward part, as a
+    gradient is."""
+    return f"""
+func.func @step(%x: tensor<{rows}x{IN}xf32> {{binade.name = "x", binade.role = #binade.role<batch>}},
+                %g: tensor<{rows}x{OUT}xf32> {{binade.name = "g", binade.role = #binade.role<batch>}},
                 %w: tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<parameter>}},
                 %b: tensor<{OUT}xf32> {{binade.name = "b", binade.role = #binade.role<parameter>}},
                 %l: tensor<{OUT}x1xf32> {{binade.name = "last", binade.role = #binade.role<parameter>}})
-    -> (tensor<{ROWS}x{OUT}xf32> {{binade.name = "y"}}, tensor<{ROWS}x1xf32> {{binade.name = "z"}},
-        tensor<{ROWS}x{IN}xf32> {{binade.name = "dx"}},
+    -> (tensor<{rows}x{OUT}xf32> {{binade.name = "y"}}, tensor<{rows}x1xf32> {{binade.name = "z"}},
+        tensor<{rows}x{IN}xf32> {{binade.name = "dx"}},
         tensor<{IN}x{OUT}xf32> {{binade.name = "w", binade.role = #binade.role<gradient>}}) {{
-  %h = binade.neg %x : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
-  %kept = binade.save %h : (tensor<{ROWS}x{IN}xf32>) -> tensor<{ROWS}x{IN}xf32>
-  %y = binade.matmul %h, %w, %b : (tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>, tensor<{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
-  %z = binade.matmul %y, %l : (tensor<{ROWS}x{OUT}xf32>, tensor<{OUT}x1xf32>) -> tensor<{ROWS}x1xf32>
-  %dy = binade.neg %g {{binade.phase = #binade.phase<backward>}} : (tensor<{ROWS}x{OUT}xf32>) -> tensor<{ROWS}x{OUT}xf32>
+  %h = binade.neg %x : (tensor<{rows}x{IN}xf32>) -> tensor<{rows}x{IN}xf32>
+  %kept = binade.save %h : (tensor<{rows}x{IN}xf32>) -> tensor<{rows}x{IN}xf32>
+  %y = binade.matmul %h, %w, %b : (tensor<{rows}x{IN}xf32>, tensor<{IN}x{OUT}xf32>, tensor<{OUT}xf32>) -> tensor<{rows}x{OUT}xf32>
+  %z = binade.matmul %y, %l : (tensor<{rows}x{OUT}xf32>, tensor<{OUT}x1xf32>) -> tensor<{rows}x1xf32>
+  %dy = binade.neg %g {{binade.phase = #binade.phase<backward>}} : (tensor<{rows}x{OUT}xf32>) -> tensor<{rows}x{OUT}xf32>
   %dx = binade.matmul %dy, %w {{transpose_rhs, binade.phase = #binade.phase<backward>}}
-    : (tensor<{ROWS}x{OUT}xf32>, tensor<{IN}x{OUT}xf32>) -> tensor<{ROWS}x{IN}xf32>
+    : (tensor<{rows}x{OUT}xf32>, tensor<{IN}x{OUT}xf32>) -> tensor<{rows}x{IN}xf32>
   %dw = binade.matmul %kept, %dy {{transpose_lhs, binade.phase = #binade.phase<backward>}}
-    : (tensor<{ROWS}x{IN}xf32>, tensor<{ROWS}x{OUT}xf32>) -> tensor<{IN}x{OUT}xf32>
-  return %y, %z, %dx, %dw : tensor<{ROWS}x{OUT}xf32>, tensor<{ROWS}x1xf32>, tensor<{ROWS}x{IN}xf32>, tensor<{IN}x{OUT}xf32>
+    : (tensor<{rows}x{IN}xf32>, tensor<{rows}x{OUT}xf32>) -> tensor<{IN}x{OUT}xf32>
+  return %y, %z, %dx, %dw : tensor<{rows}x{OUT}xf32>, tensor<{rows}x1xf32>, tensor<{rows}x{IN}xf32>, tensor<{IN}x{OUT}xf32>
 }}
 """
+
+
+STEP = build_step()
 
 
 def materialize(policy, step=STEP):
@@ -43,6 +50,19 @@ def materialize(policy, step=STEP):
          "--binade-materialize-precision"],
         input=step, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
+
+
+def return_also(module, values):
+    """The module with `values`, pairs (name, type), as further results of its step."""
+    names, types = (", ".join(part) for part in zip(*values))
+    head, tail = module.rsplit("    return ", 1)
+    results, rest = tail.split(" : ", 1)
+    types_before, end = rest.split("\n", 1)
+    begin = head.index(" -> (") + len(" -> (")
+    return (
+        f"{head[:begin]}{types}, {head[begin:]}    return {names}, {results} : "
+        f"{types}, {types_before}\n{end}"
+    )
 
 
 def quantize(x, dtype, power=False):
@@ -57,9 +77,9 @@ def quantize(x, dtype, power=False):
     return codes.astype(np.float64) * (F32(1) / factor)
 
 
-def draw(seed, scale=1.0):
+def draw(seed, scale=1.0, rows=ROWS):
     generator = np.random.default_rng(seed)
-    shapes = {"x": (ROWS, IN), "g": (ROWS, OUT), "w": (IN, OUT), "b": (OUT,),
+    shapes = {"x": (rows, IN), "g": (rows, OUT), "w": (IN, OUT), "b": (OUT,),
               "last": (OUT, 1)}  # fmt: skip
     values = {k: generator.standard_normal(s).astype(F32) for k, s in shapes.items()}
     values["g"] *= F32(scale)

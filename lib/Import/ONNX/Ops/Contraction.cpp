@@ -89,7 +89,8 @@ static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
 
 PrecisionAttr mlir::binade::importer::pinTo(FloatType format) {
   return PrecisionAttr::get(format.getContext(), format, format, format,
-                            ArrayAttr(), ClampAttr(), StringAttr());
+                            ArrayAttr(), TransformAttr(), ClampAttr(),
+                            StringAttr());
 }
 
 /// If the right side is one matrix, the batch axes of the left side are
