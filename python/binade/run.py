@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from binade.errors import RejectedError
+from binade.run_data import describe_data, is_data
 
 # A run's loss is the mean over its last steps, because the loss of one batch is noisy. Its
 # time per step ignores this share of steps at the beginning, which fill caches.
@@ -222,9 +223,20 @@ def format_time(milliseconds: float) -> str:
     return format(milliseconds, ".3g" if milliseconds < 100 else ".0f")
 
 
+def describe_all(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Describes runs like `describe`. Data are the same if their arrays are."""
+    cells = [describe(run) for run in runs]
+    data = describe_data([run.about["invocations"][-1] for run in runs])
+    for cell, own in zip(cells, data):
+        for key in [key for key in cell if is_data(key.removeprefix("file "))]:
+            del cell[key]
+        cell.update({f"file {key}": value[:12] for key, value in own.items()})
+    return cells
+
+
 def find_differences(runs: Sequence[Run]) -> dict[str, list[str]]:
     """Returns the keys whose values differ between the runs, with the value of each run."""
-    cells = [describe(run) for run in runs]
+    cells = describe_all(runs)
     keys = dict.fromkeys(key for run in cells for key in run)
     rows = {key: [run.get(key, NONE) for run in cells] for key in keys}
     return {key: row for key, row in rows.items() if len(set(row)) > 1}
@@ -234,7 +246,7 @@ def group_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Groups runs that differ only in their seed; a label names the policy and the settings
     in which the groups differ, or the directory of the first run if these are more than
     ``MAX_NAMED``."""
-    cells = [describe(run) for run in runs]
+    cells = describe_all(runs)
     keys = dict.fromkeys(key for run in cells for key in run)
     named = [
         key

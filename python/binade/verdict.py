@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from binade.arguments import find_value
 from binade.paired import (
@@ -22,6 +22,7 @@ from binade.paired import (
     recommend,
 )
 from binade.run import NONE, Run, format_mib, format_time
+from binade.run_data import describe_data
 from binade.step_times import BUSY, agree, find_slowest
 
 # A policy is called slower than the base from this ratio on, and not faster from the other.
@@ -228,17 +229,14 @@ def _count_steps(run: Run) -> object:
 def find_mismatch(runs: Sequence[Run]) -> str | None:
     """Says why the losses of runs cannot be compared; None if they can."""
 
-    def describe_data(run: Run) -> tuple[str, ...]:
-        files = run.about["invocations"][-1]["files"]
-        return tuple(one["sha256"] for key, one in files.items() if "data" in key)
-
-    checks: dict[str, Callable[[Run], object]] = {
-        "models": lambda run: run.about["model"],
-        "data": describe_data,
-        "numbers of steps": _count_steps,
+    data = describe_data([run.about["invocations"][-1] for run in runs])
+    found: dict[str, list[object]] = {
+        "models": [run.about["model"] for run in runs],
+        "data": [sorted(one.items()) for one in data],
+        "numbers of steps": [_count_steps(run) for run in runs],
     }
-    for name, get in checks.items():
-        if len({get(run) for run in runs}) > 1:
+    for name, values in found.items():
+        if any(value != values[0] for value in values):
             return f"the runs have different {name}"
     return None
 

@@ -1,0 +1,101 @@
+"""Whether runs have read the same data.
+
+Runs record the bytes of their files. The same arrays may be in files of several kinds, so where
+the bytes differ, the arrays are compared.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from binade import safetensors
+from binade.errors import RejectedError
+
+# What a run reads from files with arrays, of which a directory has one for each array.
+PURPOSES = ("data", "eval_data")
+_CHUNK = 1 << 24
+
+
+def describe_data(invocations: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Returns the hashes of the data files of each run by their purpose. Files with the same
+    arrays have the same hash, as far as the files are still what the runs have read.
+
+    Args:
+      invocations: The last entry of ``invocations`` in ``run.json``, for each run.
+    """
+    described: list[dict[str, str]] = [{} for _ in invocations]
+    for purpose in PURPOSES:
+        files = [_select(one["files"], purpose) for one in invocations]
+        hashes = [{key: file["sha256"] for key, file in of.items()} for of in files]
+        if any(one != hashes[0] for one in hashes):
+            arrays = [_hash_all(one, of) for one, of in zip(invocations, files)]
+            hashes = [
+                {purpose: own} if own is not None and arrays.count(own) > 1 else one
+                for one, own in zip(hashes, arrays)
+            ]
+        for run, one in zip(described, hashes):
+            run.update(one)
+    return described
+
+
+def is_data(key: str) -> bool:
+    """Whether a key of the files of a run is about data: ``data``, or ``data labels`` for one
+    file of a directory."""
+    return key.partition(" ")[0] in PURPOSES
+
+
+def _select(files: Mapping[str, Any], purpose: str) -> dict[str, Any]:
+    return {
+        key: file for key, file in files.items() if key.partition(" ")[0] == purpose
+    }
+
+
+def _hash_all(invocation: Mapping[str, Any], files: Mapping[str, Any]) -> str | None:
+    """Returns a hash of the arrays in the files and of their names; None if a file is not what
+    the run has read, or cannot be read."""
+    found: dict[str, str] = {}
+    for file in files.values():
+        path = Path(invocation.get("directory", ""), file["path"])
+        try:
+            found |= _hash_arrays(path, file["sha256"])
+        except (OSError, ValueError, zipfile.BadZipFile, RejectedError):
+            return None
+    text = "".join(f"{name} {found[name]}\n" for name in sorted(found))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.cache
+def _hash_arrays(path: Path, expected: str) -> dict[str, str]:
+    """Returns the hashes of the arrays in a file by name.
+
+    Raises:
+      ValueError: If the hash of its bytes is not the expected one.
+    """
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+            raise ValueError(f"{path} has changed")
+        file.seek(0)
+        magic = file.read(6)
+    if magic == b"\x93NUMPY":
+        return {path.stem: _hash_array(np.load(path, mmap_mode="r"))}
+    if magic.startswith(b"PK"):
+        with np.load(path) as arrays:
+            return {name: _hash_array(arrays[name]) for name in arrays.files}
+    return {name: _hash_array(array) for name, array in safetensors.load(path).items()}
+
+
+def _hash_array(array: np.ndarray) -> str:
+    """Returns a hash of the element type, shape and elements."""
+    dtype = safetensors.dtype_name(array.dtype)
+    digest = hashlib.sha256(f"{dtype} {list(array.shape)}\n".encode())
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        digest.update(np.ascontiguousarray(flat[start : start + _CHUNK]).view(np.uint8))
+    return digest.hexdigest()
