@@ -30,10 +30,16 @@ FailureOr<DataFile> mlir::binade::findFile(FileKind kind, StringRef name,
     for (StringRef one : shipped)
       if (!kind.isOffered || kind.isOffered(one))
         names.push_back(one.str());
-    return emitError(location)
-           << "unknown " << kind.name << " '" << name << "'; expected one of "
-           << llvm::join(names, ", ") << ", or a file ending in " << kDataSuffix
-           << ::binade::suggest(name.str(), names);
+    std::string near = ::binade::suggest(name.str(), names);
+    std::string known =
+        llvm::join(names, ", ") + ", or a file ending in " + kDataSuffix.str();
+    InFlightDiagnostic error = emitError(location);
+    error << "unknown " << kind.name << " '" << name << "'";
+    if (near.empty())
+      return error << "; expected one of " << known;
+    error << near;
+    error.attachNote() << "there are " << known;
+    return error;
   }
   SmallString<128> path(folder.value_or(""));
   llvm::sys::path::append(path, name);

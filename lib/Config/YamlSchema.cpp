@@ -89,18 +89,20 @@ FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
 //===----------------------------------------------------------------------===//
 
 /// Returns the schema of a scalar of kind `expected`, which `parse` converts.
+/// Errors about other texts suggest the nearest of `words`.
 template <typename T>
-static YamlSchema<T> scalar(std::string expected,
-                            std::function<bool(StringRef, T &)> parse,
-                            llvm::json::Object schema) {
-  auto read = [expected = std::move(expected), parse = std::move(parse)](
-                  YamlReader &reader, Node &node, T &value) -> LogicalResult {
+static YamlSchema<T>
+scalar(std::string expected, std::function<bool(StringRef, T &)> parse,
+       llvm::json::Object schema, std::vector<std::string> words = {}) {
+  auto read = [expected = std::move(expected), parse = std::move(parse),
+               words = std::move(words)](YamlReader &reader, Node &node,
+                                         T &value) -> LogicalResult {
     FailureOr<std::string> text = reader.readScalar(node, expected);
     if (failed(text))
       return failure();
     if (!parse(*text, value))
-      return reader.error(node,
-                          "expected " + expected + ", got '" + *text + "'");
+      return reader.error(node, "expected " + expected + ", got '" + *text +
+                                    "'" + ::binade::suggest(*text, words));
     return success();
   };
   return {std::move(read), std::move(schema)};
@@ -163,11 +165,12 @@ YamlSchema<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
   std::string expected =
       llvm::join(most, ", ") + (most.empty() ? "" : " or ") + words.back();
   llvm::json::Object schema{{"enum", llvm::json::Array(words)}};
-  auto parse = [words = std::move(words)](StringRef text, size_t &index) {
+  auto parse = [words](StringRef text, size_t &index) {
     index = llvm::find(words, text) - words.begin();
     return index < words.size();
   };
-  return scalar<size_t>(std::move(expected), parse, std::move(schema));
+  return scalar<size_t>(std::move(expected), parse, std::move(schema),
+                        std::move(words));
 }
 
 //===----------------------------------------------------------------------===//
@@ -191,10 +194,9 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
       return failure();
     size_t index = llvm::find(names, *key) - names.begin();
     if (index == names.size())
-      return reader.error(*entry.getKey(), "unknown key '" + *key + "' in " +
-                                               what + "; expected one of " +
-                                               llvm::join(names, ", ") +
-                                               ::binade::suggest(*key, names));
+      return reader.error(*entry.getKey(),
+                          "unknown key '" + *key + "' in " + what +
+                              ::binade::suggestOrList(*key, names));
     if (seen[index])
       return reader.error(*entry.getKey(), "key '" + *key + "' is repeated");
     seen.set(index);

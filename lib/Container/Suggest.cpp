@@ -70,6 +70,16 @@ std::string binade::suggest(std::string_view word,
   return best ? "; did you mean " + quote(*best) + "?" : "";
 }
 
+std::string binade::suggestOrList(std::string_view word,
+                                  std::span<const std::string> names) {
+  if (std::string near = suggest(word, names); !near.empty() || names.empty())
+    return near;
+  std::string list;
+  for (const std::string &name : names)
+    list += (list.empty() ? "; expected one of " : ", ") + name;
+  return list;
+}
+
 /// Returns the words of an option, such as `clip` and `norm` of `--clip-norm`.
 static std::vector<std::string> splitOption(std::string_view option) {
   std::vector<std::string> words;

@@ -53,10 +53,19 @@ static OwningOpRef<ModuleOp> parseRule(StringRef name, MLIRContext *context) {
     if (StringRef(file).drop_back(kSuffix.size()) == name)
       return parseSourceString<ModuleOp>(StringRef(text), config,
                                          StringRef(file));
-  emitError(UnknownLoc::get(context))
-      << "unknown optimizer '" << name << "'; expected one of "
-      << llvm::join(getRuleNames(), ", ") << ", or a rule file ending in "
-      << kSuffix;
+  std::vector<StringRef> known = getRuleNames();
+  std::vector<std::string> names(known.begin(), known.end());
+  std::string near = ::binade::suggest(name.str(), names);
+  std::string list =
+      llvm::join(names, ", ") + ", or a rule file ending in " + kSuffix.str();
+  InFlightDiagnostic error = emitError(UnknownLoc::get(context))
+                             << "unknown optimizer '" << name << "'";
+  if (near.empty()) {
+    error << "; expected one of " << list;
+    return nullptr;
+  }
+  error << near;
+  error.attachNote() << "there are " << list;
   return nullptr;
 }
 
@@ -163,9 +172,7 @@ FailureOr<DictionaryAttr> findVariant(OptimizerOp rule, StringRef name,
       names.push_back(variant.getName().str());
   return emitError(location, "optimizer '")
          << rule.getSymName() << "' has no variant '" << name << "'"
-         << ::binade::suggest(name.str(), names)
-         << (names.empty() ? "" : "; expected one of ")
-         << llvm::join(names, ", ");
+         << ::binade::suggestOrList(name.str(), names);
 }
 
 FailureOr<Settings> getDefaults(StringRef optimizer, MLIRContext *context) {

@@ -178,8 +178,8 @@ private:
                                << rules.front().getSymName() << "' has no form";
     if (forms.empty())
       return error << "s to choose from, got '" << form << "'";
-    return error << " '" << form << "'" << ::binade::suggest(form.str(), forms)
-                 << "; expected one of " << llvm::join(forms, ", ");
+    return error << " '" << form << "'"
+                 << ::binade::suggestOrList(form.str(), forms);
   }
 
   /// Returns the forms that a user may name, without those for a mode of the

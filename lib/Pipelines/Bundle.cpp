@@ -111,8 +111,8 @@ requireTarget(ModuleOp module, const CompileOptions &options) {
   if (std::unique_ptr<Target> target = findTarget(options.target))
     return target;
   return module.emitError("no target is called '")
-         << options.target << "'; expected one of "
-         << llvm::join(getTargetNames(), ", ");
+         << options.target << "'"
+         << ::binade::suggestOrList(options.target, getTargetNames());
 }
 
 /// Fails with an error if the kernels of `module` were formed for another

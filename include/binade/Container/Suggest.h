@@ -14,6 +14,11 @@ namespace binade {
 /// empty string if all distances exceed a third of the name's length.
 std::string suggest(std::string_view word, std::span<const std::string> names);
 
+/// Returns the suggestion of `suggest`, or `; expected one of A, B` with all
+/// names if none is near. Adds nothing if there are no names.
+std::string suggestOrList(std::string_view word,
+                          std::span<const std::string> names);
+
 /// Like `suggest`, for options, with their hyphens. If none is near, suggests
 /// the longest one that `option` contains, as `--grad-clip` contains `--clip`
 /// and `--output` begins with `--out`, or that has the first letters of its

@@ -2,6 +2,7 @@
 
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
+#include "binade/Container/Suggest.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
@@ -56,11 +57,13 @@ static FailureOr<TargetCosts> parseCosts(const DataFile &file,
   if (failed(costs) || costs->chip.empty())
     return costs;
   costs->gpu = GpuCosts::find(costs->chip, context);
-  if (!costs->gpu)
-    return emitError(FileLineColLoc::get(context, file.file, 1, 1))
-           << "unknown chip '" << costs->chip << "'; expected one of "
-           << llvm::join(GpuCosts::getNames(), ", ");
-  return costs;
+  if (costs->gpu)
+    return costs;
+  std::vector<StringRef> known = GpuCosts::getNames();
+  std::vector<std::string> names(known.begin(), known.end());
+  return emitError(FileLineColLoc::get(context, file.file, 1, 1))
+         << "unknown chip '" << costs->chip << "'"
+         << ::binade::suggestOrList(costs->chip, names);
 }
 
 FailureOr<TargetCosts> loadCosts(StringRef name, MLIRContext *context) {

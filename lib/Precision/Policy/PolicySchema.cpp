@@ -1,6 +1,7 @@
 //===- PolicySchema.cpp - Schema of policy files --------------------------===//
 
 #include "PolicySchema.h"
+#include "binade/Container/Suggest.h"
 #include "binade/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -186,8 +187,10 @@ static YamlSchema<AlarmRequest> yamlAlarmAction() {
     bool switches = text.consume_front(kSwitchWord) && !text.empty();
     if (switches || action.text == "warn" || action.text == "stop")
       return success();
+    const std::string known[] = {"warn", "stop", kSwitchWord.str() + "POLICY"};
     return reader.error(node, "expected warn, stop or switch:POLICY, got '" +
-                                  action.text + "'");
+                                  action.text + "'" +
+                                  ::binade::suggest(action.text, known));
   };
   return word;
 }

@@ -144,7 +144,9 @@ def test_invalid_states_are_rejected(tmp_path, states, code, message):
 
 @pytest.mark.parametrize("state, message", [
     ("dyn8:stochastik", "expected ':stochastic' or nothing after the name of a format"),
-    ("dyn9", "expected one of f32, bf16, f16, coat-group, dyn4, dyn8, "),
+    ("dyn9", "4:42: error: unknown format 'dyn9'; did you mean 'dyn4'?"),
+    ("dyn9", "there are f32, bf16, f16, coat-group, dyn4, dyn8, "),
+    ("half", "unknown format 'half'; expected one of f32, bf16, f16, coat-group, dyn4, "),
 ])  # fmt: skip
 def test_invalid_states_of_a_policy_are_rejected(tmp_path, state, message):
     policy = tmp_path / "mine.yaml"

@@ -45,6 +45,13 @@ TEST(Suggest, SuggestsNothingIfNoNameIsNear) {
   EXPECT_EQ(suggest("lr", {}), "");
 }
 
+TEST(Suggest, ListsTheNamesIfNoneIsNear) {
+  EXPECT_EQ(suggestOrList("bf16amp", kNames), "; did you mean 'bf16-amp'?");
+  EXPECT_EQ(suggestOrList("adamw", kNames),
+            "; expected one of fp32, bf16-amp, fp16-amp, weight_decay, lr");
+  EXPECT_EQ(suggestOrList("lr", {}), "");
+}
+
 TEST(Suggest, OptionsOfOtherPrograms) {
   const std::vector<std::string> options = {
       "--clip", "--out", "--steps", "--lr", "--warmup", "--min-delta"};
