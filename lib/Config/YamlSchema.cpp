@@ -177,11 +177,22 @@ YamlSchema<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
 // Mappings
 //===----------------------------------------------------------------------===//
 
-LogicalResult
-mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
-                       ArrayRef<std::string> names,
-                       llvm::function_ref<LogicalResult(size_t, Node &)> read) {
+/// Returns the end of an error about an unknown key.
+static std::string suggestKey(StringRef key, ArrayRef<std::string> names,
+                              StringRef command) {
+  if (command.empty())
+    return ::binade::suggestOrList(key, names);
+  std::string near = ::binade::suggest(key, names);
+  return near.empty() ? ("; '" + command + "' lists the keys").str() : near;
+}
+
+LogicalResult mlir::binade::readKeys(
+    YamlReader &reader, Node &node, StringRef what, ArrayRef<std::string> names,
+    llvm::function_ref<LogicalResult(size_t, Node &)> read, StringRef command) {
   auto *mapping = dyn_cast<llvm::yaml::MappingNode>(&node);
+  if (!mapping && !command.empty())
+    return reader.error(node, "expected " + what + ": a mapping, whose keys '" +
+                                  command + "' lists");
   if (!mapping)
     return reader.error(node, "expected " + what + ": a mapping with " +
                                   llvm::join(names, ", "));
@@ -196,7 +207,7 @@ mlir::binade::readKeys(YamlReader &reader, Node &node, StringRef what,
     if (index == names.size())
       return reader.error(*entry.getKey(),
                           "unknown key '" + *key + "' in " + what +
-                              ::binade::suggestOrList(*key, names));
+                              suggestKey(*key, names, command));
     if (seen[index])
       return reader.error(*entry.getKey(), "key '" + *key + "' is repeated");
     seen.set(index);

@@ -120,7 +120,7 @@ static LogicalResult readEntries(YamlReader &reader, const CLI::App &app,
     return readValues(reader, node, getKind(*option), entry.values);
   };
   if (failed(readKeys(reader, *reader.getRoot(), "the options of a command",
-                      keys, read)))
+                      keys, read, "binade help train")))
     return failure();
   return reader.finish();
 }

@@ -161,11 +161,13 @@ YamlKey<T> yamlKey(StringRef name, StringRef help, Member T::*member,
 
 /// Calls `read` with the value and the index in `names` of each key of `node`.
 /// Emits an error for keys that are unknown or repeated; `what` describes the
-/// mapping.
+/// mapping. Errors list the keys, or refer to `command` if it is given, which
+/// lists them.
 LogicalResult
 readKeys(YamlReader &reader, YamlReader::Node &node, StringRef what,
          ArrayRef<std::string> names,
-         llvm::function_ref<LogicalResult(size_t, YamlReader::Node &)> read);
+         llvm::function_ref<LogicalResult(size_t, YamlReader::Node &)> read,
+         StringRef command = "");
 
 /// A mapping with some of `keys`. `check` may reject what was parsed.
 template <typename T>

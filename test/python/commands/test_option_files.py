@@ -161,7 +161,17 @@ def test_other_programs_take_the_options_of_a_run(expected, tmp_path):
 WRONG = {
     "unknown key": (
         "model: m.onnx\nstep: 3\n",
-        ["2:1", "unknown key 'step'", "'steps'"],
+        [
+            "2:1: error: unknown key 'step' in the options of a command; "
+            "did you mean 'steps'?\n"
+        ],
+    ),
+    "no near key": (
+        "model: m.onnx\nfrobnicate: 3\n",
+        [
+            "2:1: error: unknown key 'frobnicate' in the options of a command; "
+            "'binade help train' lists the keys\n"
+        ],
     ),
     "no model": ("steps: 3\n", ["has no model"]),
     "list": ("- model\n", ["1:1", "expected the options of a command"]),
