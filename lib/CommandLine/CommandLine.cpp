@@ -101,7 +101,7 @@ static std::string describeUnknown(const CLI::App &command,
   for (const CLI::App *known : command.get_subcommands(nullptr))
     names.push_back(known->get_name());
   return "no command of '" + getFullName(command) + "' is called " +
-         quote(word) + suggest(word, names);
+         quote(word) + suggestCommand(word, names);
 }
 
 /// Returns the message for the first unknown option, or else for the first

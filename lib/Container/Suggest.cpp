@@ -121,3 +121,30 @@ std::string binade::suggestOption(std::string_view option,
       longest = &name;
   return longest ? "; did you mean " + quote(*longest) + "?" : "";
 }
+
+/// Words that name commands of the same purpose, as users of other programs
+/// know them. The words of python/binade/parser.py are the same.
+static const std::vector<std::vector<std::string_view>> kSynonyms = {
+    {"show", "print", "display", "view", "cat", "dump", "describe", "inspect",
+     "info"},
+    {"list", "ls"},
+    {"check", "validate", "verify", "lint"},
+    {"compare", "diff"},
+    {"evaluate", "eval", "test", "validate"},
+    {"compile", "build"},
+    {"convert", "quantize"},
+    {"explain", "why"},
+    {"run", "exec", "execute", "start"},
+};
+
+std::string binade::suggestCommand(std::string_view word,
+                                   std::span<const std::string> names) {
+  if (std::string near = suggest(word, names); !near.empty())
+    return near;
+  for (const auto &words : kSynonyms)
+    if (std::ranges::find(words, word) != words.end())
+      for (std::string_view other : words)
+        if (std::ranges::find(names, other) != names.end())
+          return "; did you mean " + quote(std::string(other)) + "?";
+  return "";
+}

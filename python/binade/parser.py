@@ -19,6 +19,30 @@ def suggest(word: str, names: Iterable[str]) -> str:
     return f"; did you mean '{known[near[0]]}'?" if near else ""
 
 
+# Words that name commands of the same purpose, as users of other programs know them. The words
+# of lib/Container/Suggest.cpp are the same.
+SYNONYMS = (
+    ("show", "print", "display", "view", "cat", "dump", "describe", "inspect", "info"),
+    ("list", "ls"),
+    ("check", "validate", "verify", "lint"),
+    ("compare", "diff"),
+    ("evaluate", "eval", "test", "validate"),
+    ("compile", "build"),
+    ("convert", "quantize"),
+    ("explain", "why"),
+    ("run", "exec", "execute", "start"),
+)
+
+
+def suggest_command(word: str, names: Iterable[str]) -> str:
+    """Like `suggest`, for commands. If none is near, suggests one that means the same, as
+    ``compare`` for ``diff``."""
+    names = list(names)
+    alike = (other for words in SYNONYMS if word in words for other in words)
+    found = next((other for other in alike if other in names), None)
+    return suggest(word, names) or (f"; did you mean '{found}'?" if found else "")
+
+
 def suggest_option(option: str, names: Iterable[str]) -> str:
     """Like `suggest`, for options. If none is near, suggests the longest one that `option`
     contains, as ``--grad-clip`` contains ``--clip`` and ``--output`` begins with ``--out``, or

@@ -17,7 +17,7 @@ from binade import verdict
 from binade.command import run_command
 from binade.errors import RejectedError
 from binade.paired import compare, get_base
-from binade.parser import Parser
+from binade.parser import Parser, suggest_command
 from binade.run import (
     LAST_STEPS,
     NONE,
@@ -223,7 +223,12 @@ def make_parser() -> Parser:
 
 
 def _list(arguments: Sequence[str]) -> None:
-    options = make_parser().parse_args(arguments)
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    first = options.directories[0]
+    near = suggest_command(str(first), SUBCOMMANDS)
+    if near and not first.exists():
+        parser.error(f"no command and no directory is called '{first}'{near}")
     print(format_runs(find_runs(options.directories)))
 
 

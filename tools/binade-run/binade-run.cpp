@@ -10,6 +10,8 @@
 #include "binade/CommandLine/ResumeCommand.h"
 #include "binade/CommandLine/TrainArguments.h"
 #include "binade/CommandLine/Version.h"
+#include "binade/Container/Printable.h"
+#include "binade/Container/Suggest.h"
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -131,6 +133,15 @@ static int parseAndRun(CLI::App &app, int argc, char **argv) {
   });
 }
 
+/// Returns a suggestion if `word` is not a file, but like the name of a
+/// command.
+static std::string suggestTune(const std::string &word) {
+  static const std::vector<std::string> names = {"tune"};
+  std::error_code ignored;
+  return std::filesystem::exists(word, ignored) ? ""
+                                                : suggestCommand(word, names);
+}
+
 int main(int argc, char **argv) {
   reportCrashes("binade-run", argc, argv);
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -150,6 +161,14 @@ int main(int argc, char **argv) {
                  "binade-run tune");
     return parseAndRun<TuneCommand>(app, argc - 1, argv + 1);
   }
+  if (!words.empty())
+    if (std::string near = suggestTune(words.front()); !near.empty()) {
+      std::cerr << render(usageError("no command and no file is called " +
+                                     quote(words.front()) + near)
+                              .withNote("see 'binade-run --help'"))
+                << "\n";
+      return ExitCode::Usage;
+    }
   CLI::App app("Trains a compiled bundle.", "binade-run");
   return parseAndRun<RunCommand>(app, argc, argv);
 }

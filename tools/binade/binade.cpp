@@ -30,7 +30,8 @@ static int reportUnknown(const CLI::App &app, const std::string &word) {
   for (const CLI::App *command : app.get_subcommands(nullptr))
     known.push_back(command->get_name());
   Error error = {"binade",
-                 "no command is called " + quote(word) + suggest(word, known),
+                 "no command is called " + quote(word) +
+                     suggestCommand(word, known),
                  ExitCode::Usage};
   if (isProgram(word))
     error.message = "'binade " + word + "' needs the program 'binade-" + word +

@@ -26,6 +26,11 @@ std::string suggestOrList(std::string_view word,
 std::string suggestOption(std::string_view option,
                           std::span<const std::string> names);
 
+/// Like `suggest`, for commands. If none is near, suggests one that means the
+/// same, as `show` for `print` and `list` for `ls`.
+std::string suggestCommand(std::string_view word,
+                           std::span<const std::string> names);
+
 } // namespace binade
 
 #endif // BINADE_CONTAINER_SUGGEST_H

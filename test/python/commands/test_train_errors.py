@@ -3,12 +3,14 @@ exit code of docs/ExitCodes.md. No files remain."""
 
 import json
 import pathlib
+import re
 import signal
 import subprocess
 
 import numpy as np
 import pytest
-from support.paths import BUILD
+from binade.parser import SYNONYMS
+from support.paths import BUILD, ROOT
 from support.reference import binade, safetensors
 from support.train_commands import MINI, WINDOW, refuse, train
 
@@ -82,6 +84,20 @@ def test_missing_arguments_are_named(data, tmp_path):
     for words, expected in (
         (["trian"], "did you mean 'train'?"),
         (["list", "policys"], "did you mean 'policies'?"),
+        (
+            ["policy", "shwo"],
+            "no command of 'binade policy' is called 'shwo'; did you mean 'show'?",
+        ),
+        (["policy", "print"], "did you mean 'show'?"),
+        (["policy", "validate"], "did you mean 'check'?"),
+        (["build"], "no command is called 'build'; did you mean 'compile'?"),
+        (["runs", "diff"], "is called 'diff'; did you mean 'compare'?"),
+        (["runs", "comapre"], "is called 'comapre'; did you mean 'compare'?"),
+        (
+            ["data", "txt"],
+            "expected one of npz, text, dataset, got 'txt'; did you mean 'text'?",
+        ),
+        (["run", "tnue", "x.bnd"], "is called 'tnue'; did you mean 'tune'?"),
         (["compile", MINI, "--to=asign", "-o", "x"], "did you mean 'assign'?"),
         ([], "see 'binade --help'"),
         (["interpret"], "binade: note: see 'binade interpret --help'"),
@@ -95,6 +111,13 @@ def test_missing_arguments_are_named(data, tmp_path):
     ):
         process = binade(*words)
         assert process.returncode == 2 and expected in process.stderr
+
+
+def test_commands_in_python_know_the_same_synonyms():
+    text = (ROOT / "lib/Container/Suggest.cpp").read_text()
+    table = text.partition("kSynonyms = {")[2].partition("};")[0]
+    rows = re.findall(r"{([^{}]+)}", table)
+    assert tuple(tuple(re.findall(r'"(\w+)"', row)) for row in rows) == SYNONYMS
 
 
 def test_options_of_compilation_are_refused_for_a_bundle(step, data, tmp_path):

@@ -69,3 +69,16 @@ TEST(Suggest, OptionsOfOtherPrograms) {
   EXPECT_EQ(find("--delta-loss"), "");
   EXPECT_EQ(find("--"), "");
 }
+
+TEST(Suggest, CommandsOfOtherPrograms) {
+  const std::vector<std::string> commands = {"list", "show", "check", "schema"};
+  auto find = [&](std::string_view word) {
+    return suggestCommand(word, commands);
+  };
+  EXPECT_EQ(find("shwo"), "; did you mean 'show'?");
+  EXPECT_EQ(find("print"), "; did you mean 'show'?");
+  EXPECT_EQ(find("ls"), "; did you mean 'list'?");
+  EXPECT_EQ(find("validate"), "; did you mean 'check'?");
+  EXPECT_EQ(find("diff"), "");
+  EXPECT_EQ(find("frobnicate"), "");
+}
