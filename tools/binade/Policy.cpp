@@ -8,6 +8,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/Container/Printable.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/Monitor/Requests.h"
 #include "binade/Pipelines/AlarmRules.h"
 #include "binade/Precision/Assigner.h"
 #include "binade/Precision/Describe.h"
@@ -16,6 +17,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
+#include <variant>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -210,12 +212,60 @@ static void report(const RuleMatches &matches) {
 }
 
 namespace {
+/// A policy with its alarms.
+struct LoadedPolicy {
+  Policy policy;
+  ::binade::AlarmSettings alarms;
+};
+} // namespace
+
+/// Loads a policy, or reports why that fails and returns the exit code.
+static std::variant<LoadedPolicy, int>
+load(const std::string &name, Diagnostics &diagnostics, MLIRContext &context) {
+  if (Result<void> known = checkPolicyName(name); !known)
+    return diagnostics.fail(known.error());
+  FailureOr<Policy> policy = loadPolicy(name, &context);
+  if (failed(policy))
+    return ExitCode::Rejected;
+  FailureOr<::binade::AlarmSettings> alarms =
+      chooseAlarms(policy->alarms, &context);
+  if (failed(alarms))
+    return ExitCode::Rejected;
+  return LoadedPolicy{*std::move(policy), *std::move(alarms)};
+}
+
+/// Checks what needs no model: keys, formats, contradictions, statistics.
+static int checkAlone(const std::string &name,
+                      ::binade::DiagnosticFormat format) {
+  MLIRContext context;
+  Diagnostics diagnostics(context, "binade", format);
+  auto loaded = load(name, diagnostics, context);
+  if (int *code = std::get_if<int>(&loaded))
+    return *code;
+  const Policy &policy = std::get<LoadedPolicy>(loaded).policy;
+  for (const std::string &text : policy.statistics)
+    if (auto request = parseStatisticsRequest(
+            text, context, "statistics of policy " + policy.name);
+        !request) {
+      ::binade::Error error = request.takeError();
+      error.exitCode = ExitCode::Rejected;
+      return diagnostics.fail(error);
+    }
+  llvm::outs() << policy.name << ": no errors; rules: " << policy.rules.size()
+               << "\nwhich ops each rule matches, and whether a rule matches "
+                  "none, needs --model MODEL\n";
+  return ExitCode::Ok;
+}
+
+namespace {
 struct CheckCommand {
   std::string policy;
   ImportArguments import;
   OutputArguments output;
 
   int run() {
+    if (import.model.empty())
+      return checkAlone(policy, output.format);
     Model model(import.model, output);
     if (Result<void> known = checkPolicyName(policy); !known)
       return model.getDiagnostics().fail(known.error());
@@ -267,16 +317,11 @@ static void addShow(CLI::App &app, Run &run) {
     run = [self]() -> int {
       MLIRContext context;
       Diagnostics diagnostics(context, "binade", self->format);
-      if (Result<void> known = checkPolicyName(self->policy); !known)
-        return diagnostics.fail(known.error());
-      FailureOr<Policy> policy = loadPolicy(self->policy, &context);
-      if (failed(policy))
-        return ExitCode::Rejected;
-      FailureOr<::binade::AlarmSettings> alarms =
-          chooseAlarms(policy->alarms, &context);
-      if (failed(alarms))
-        return ExitCode::Rejected;
-      show(*policy, *alarms);
+      auto loaded = load(self->policy, diagnostics, context);
+      if (int *code = std::get_if<int>(&loaded))
+        return *code;
+      const auto &[policy, alarms] = std::get<LoadedPolicy>(loaded);
+      show(policy, alarms);
       return ExitCode::Ok;
     };
   });
@@ -285,9 +330,10 @@ static void addShow(CLI::App &app, Run &run) {
 static void addCheck(CLI::App &app, Run &run) {
   CLI::App *command =
       ::binade::addCommand(app, "check",
-                           "Print how many ops of a model each rule of a "
-                           "policy matches and decides");
+                           "Check a policy; with --model, count the ops that "
+                           "each rule matches and decides");
   command->footer("Examples:\n"
+                  "  binade policy check mine.yaml\n"
                   "  binade policy check mine.yaml --model model.onnx\n"
                   "  binade policy check bf16-amp --model model.onnx --dim "
                   "batch=8 \\\n"
@@ -299,9 +345,15 @@ static void addCheck(CLI::App &app, Run &run) {
           "Policy: a name that 'binade list policies' prints, or a .yaml file")
       ->required()
       ->type_name("POLICY");
+  size_t others = command->get_options().size();
   self->import.add(*command,
                    "ONNX file, or a module (.mlir) of a phase up to 'assign'",
                    "--model");
+  CLI::Option *model = command->get_option("--model")->required(false);
+  for (CLI::Option *option :
+       ArrayRef(command->get_options()).drop_front(others))
+    if (option != model)
+      option->needs(model);
   self->output.add(*command);
   command->callback([&run, self] { run = [self] { return self->run(); }; });
 }

@@ -148,11 +148,11 @@ def test_examples_of_data(folder):
         assert safetensors.load(folder / "train.safetensors")
 
 
-@pytest.mark.parametrize("name", ["show", "check"])
-def test_examples_of_policies(folder, name):
+@pytest.mark.parametrize("name, count", [("show", 2), ("check", 3)])
+def test_examples_of_policies(folder, name, count):
     (folder / "mine.yaml").write_text("name: mine\nextends: bf16-amp\n")
     found = examples(help_of("policy", name).split("Example", 1)[1])
-    assert len(found) == 2
+    assert len(found) == count
     for command in found:
         assert command.split()[1:3] == ["policy", name]
         assert run(command, folder)
