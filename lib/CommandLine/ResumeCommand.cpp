@@ -13,6 +13,18 @@ using namespace binade;
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+std::string binade::findRunDirectory(const std::string &path) {
+  fs::path file(path);
+  std::error_code ignored;
+  bool isOfRun =
+      (file.filename() == "run.json" || file.filename() == "run.yaml") &&
+      fs::is_regular_file(file, ignored) &&
+      fs::is_regular_file(file.parent_path() / "run.json", ignored);
+  if (!isOfRun)
+    return path;
+  return file.has_parent_path() ? file.parent_path().string() : ".";
+}
+
 /// Returns the last invocation in `run`/run.json.
 static Result<nlohmann::json> readInvocation(const std::string &run) {
   std::string path = run + "/run.json";
@@ -145,7 +157,7 @@ Result<void> binade::resumeRecorded(const CLI::App &command,
   });
   if (resume == given->end() || hasModel || asksForHelp)
     return {};
-  std::string run = resume->values.front();
+  std::string run = findRunDirectory(resume->values.front());
   Result<RecordedCommand> recorded = readRecordedCommand(run, prefix);
   if (!recorded)
     return recorded.takeError();

@@ -4,6 +4,7 @@
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/EvaluationArguments.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/CommandLine/ResumeCommand.h"
 #include "binade/Container/AtomicFile.h"
 #include "binade/Container/JoinFirst.h"
 #include "binade/Container/TensorFile.h"
@@ -277,7 +278,7 @@ void TrainArguments::add(CLI::App &command) {
 Result<void> TrainArguments::complete() {
   train.resume = train.out.empty();
   if (train.resume)
-    train.out = resume;
+    train.out = findRunDirectory(resume);
   if (train.out.empty())
     return usageError("--out needs the name of a directory");
   if (Result<void> checked = checkForEarlierRun(train); !checked)

@@ -78,12 +78,20 @@ class Run:
 # --- Reading --------------------------------------------------------------------------
 
 
+def find_run_directory(path: Path) -> Path:
+    """Returns the directory of the run to which ``run.json`` or ``run.yaml`` belongs, and
+    otherwise `path`."""
+    isOfRun = path.name in ("run.json", "run.yaml") and path.is_file()
+    return path.parent if isOfRun and (path.parent / "run.json").exists() else path
+
+
 def read_run(path: Path) -> Run:
-    """Reads a run's directory.
+    """Reads a run's directory, which a file in it may name (``find_run_directory``).
 
     Raises:
       RejectedError: If it is not a run, or a file is not in the form of ``binade train``.
     """
+    path = find_run_directory(path)
     if not (path / "run.json").exists():
         raise RejectedError(
             f"{path}: no run: expected run.json there, which 'binade train' writes"
@@ -159,7 +167,7 @@ def _parse(where: object, text: bytes) -> dict[str, Any]:
 def find_runs(paths: Iterable[Path]) -> list[Run]:
     """Returns the runs at `paths` and in directories below them."""
     found: dict[Path, None] = {}
-    for path in paths:
+    for path in map(find_run_directory, paths):
         below = list(_walk(path))
         if not below:
             raise RejectedError(

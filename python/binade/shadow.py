@@ -23,7 +23,7 @@ from binade.command import run_command
 from binade.definitions import list_train_options
 from binade.errors import RejectedError
 from binade.parser import Parser
-from binade.run import read_run
+from binade.run import find_run_directory, read_run
 from binade.runs import format_table
 from binade.tracing import Step, capture_model, capture_run, trace
 
@@ -226,6 +226,9 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 def _main(arguments: Sequence[str] | None) -> None:
     options, more = _parse(option_file.expand(arguments, OWN))
     with tempfile.TemporaryDirectory() as folder:
+        # run.yaml has the options of the run's model, so only run.json names the run.
+        if options.subject.suffix == ".json":
+            options.subject = find_run_directory(options.subject)
         if options.policy and not options.subject.is_dir():
             more += ["--policy", options.policy]
         step = capture(options.subject, options.step, more, Path(folder))

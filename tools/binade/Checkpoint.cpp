@@ -5,6 +5,7 @@
 #include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/Report.h"
+#include "binade/CommandLine/ResumeCommand.h"
 #include "binade/Container/Numbers.h"
 #include "binade/Runtime/ConvertCheckpoint.h"
 #include "binade/Runtime/NonFiniteWeights.h"
@@ -49,7 +50,8 @@ private:
 /// that directory, oldest first.
 Result<std::vector<std::string>> CheckpointCommand::find() const {
   std::error_code ignored;
-  std::string trimmed = llvm::StringRef(path).rtrim('/').str();
+  std::string trimmed =
+      ::binade::findRunDirectory(llvm::StringRef(path).rtrim('/').str());
   if (std::filesystem::exists(trimmed + "/" + ::binade::kManifestName.data(),
                               ignored))
     return std::vector{trimmed};

@@ -327,6 +327,7 @@ int EvaluateCommand::evaluateBundle() {
 
 int EvaluateCommand::execute() {
   std::error_code failure;
+  run = ::binade::findRunDirectory(run);
   if (!fs::exists(run, failure))
     return fail(
         Error{printable(run),

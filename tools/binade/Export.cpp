@@ -4,6 +4,7 @@
 #include "Diagnostics.h"
 #include "Options.h"
 #include "binade/CommandLine/CommandLine.h"
+#include "binade/CommandLine/ResumeCommand.h"
 #include "binade/Container/Magic.h"
 #include "binade/Container/Sha256.h"
 #include "binade/Export/ExportTrained.h"
@@ -103,6 +104,7 @@ Result<void> ExportCommand::complete(const Diagnostics &diagnostics) {
 
 int ExportCommand::execute() {
   MLIRContext context;
+  run = ::binade::findRunDirectory(run);
   Diagnostics diagnostics(context, printable(run), format);
   if (Result<void> done = complete(diagnostics); !done)
     return diagnostics.fail(done.error());

@@ -207,3 +207,18 @@ def test_a_run_that_does_not_exist_is_named(data, tmp_path):
         "absent: error: does not exist; expected the directory of a run, or"
         in process.stderr
     )
+
+
+@pytest.mark.parametrize("name", ["run.yaml", "run.json"])
+def test_a_file_of_a_run_names_the_run(run, data, name):
+    expected = binade("evaluate", run, "--data", data)
+    found = binade("evaluate", run / name, "--data", data)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == expected.stdout != ""
+    # From the directory of the run, the file has no directory.
+    inside = binade("evaluate", name, "--data", data, cwd=run)
+    assert inside.returncode == 0, inside.stderr
+    for words in (["runs"], ["ckpt", "show"]):
+        table = binade(*words, run / name)
+        assert table.returncode == 0, table.stderr
+        assert table.stdout == binade(*words, run).stdout

@@ -63,11 +63,12 @@ def test_a_run_continues_without_other_options(program, runs, whole, stopped):
     check_equal(stopped, whole)
     assert set(stopped.parent.iterdir()) == before
     # The whole command is recorded, so that the run can be resumed again and replayed.
-    for _ in range(2):
+    # A file of the run names it, too, but the directory is recorded.
+    for named in (stopped / "run.json", stopped):
         last = commands(stopped)[-1]
         assert last[-2:] == ["--resume", str(stopped)] and "--seed" in last
         assert not {"--out", "--stop-after", "--save-inputs", "--overwrite"} & set(last)
-        process = call(*name, "--resume", stopped, program=program)
+        process = call(*name, "--resume", named, program=program)
         assert process.returncode == 0, process.stderr
         done = f"resumed after step {STEPS}, the last one; a larger --steps trains on\n"
         assert done in process.stdout
