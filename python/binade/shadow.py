@@ -41,7 +41,7 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
     """Sorts the entries of a trace, the worst first.
 
     Entries with elements that became infinite are the worst; equal entries keep their
-    order.
+    order. Errors are computed from finite elements; entries without any are the last.
     """
 
     def size(entry: dict[str, Any]) -> float:
@@ -49,6 +49,8 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
             return math.inf
         if key == "underflow":
             return entry["underflow"] / max(entry["elements"], 1)
+        if entry["nonfinite"] == entry["elements"]:
+            return -math.inf
         if key == "sqnr":
             return -math.inf if entry["sqnr"] is None else -entry["sqnr"]
         # No relative error exists: the exact result is 0.
@@ -90,9 +92,6 @@ def _number(value: float | None, form: str = ".2e") -> str:
 
 def _row(entry: dict[str, Any]) -> list[str]:
     result = f" #{entry['result']}" if entry["result"] else ""
-    # Sums of errors leave out elements that are not finite; here nothing is left.
-    if entry["nonfinite"] == entry["elements"]:
-        entry = entry | {"introduced": None, "inherited": None}
     return [
         entry["kind"] + result, entry["node"], entry["phase"],
         _number(entry["introduced"]), _number(entry["inherited"]),

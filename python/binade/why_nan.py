@@ -112,6 +112,8 @@ def find_policy(
 
 def _range(value: dict[str, Any]) -> str:
     bad = f", {value['nonfinite']} not finite" if value["nonfinite"] else ""
+    if value["largest"] is None:
+        return f"none of {value['elements']} is finite"
     zeros = f", {value['zeros']} of {value['elements']} are 0" if value["zeros"] else ""
     return f"{value['smallest']:.3g} to {value['largest']:.3g}{zeros}{bad}"
 

@@ -9,9 +9,24 @@ static json::Value number(double x) {
   return std::isfinite(x) ? json::Value(x) : json::Value(nullptr);
 }
 
-/// Returns `error / signal`, or null if the ratio is not finite.
-static json::Value relate(double error, double signal) {
+/// Whether the range has no finite element, of which magnitudes and errors
+/// could be computed.
+static bool isAllNonFinite(const TracedRange &range) {
+  return range.wrong + range.minusInfinite == range.elements;
+}
+
+/// Returns `error / signal`, or null if the ratio is not finite or no element
+/// of the result is.
+static json::Value relate(double error, double signal,
+                          const TracedRange &range) {
+  if (isAllNonFinite(range))
+    return nullptr;
   return error == 0.0 ? json::Value(0.0) : number(error / signal);
+}
+
+/// Returns a magnitude of the range, or null if no element is finite.
+static json::Value magnitude(double x, const TracedRange &range) {
+  return isAllNonFinite(range) ? json::Value(nullptr) : json::Value(x);
 }
 
 static json::Value text(const std::string &words) {
@@ -31,8 +46,8 @@ static json::Object toJson(const TracedValue &value) {
                       {"elements", range.elements},
                       {"zeros", range.zeros},
                       {"nonfinite", range.wrong + range.minusInfinite},
-                      {"smallest", range.smallest},
-                      {"largest", range.largest}};
+                      {"smallest", magnitude(range.smallest, range)},
+                      {"largest", magnitude(range.largest, range)}};
 }
 
 static json::Array toJson(const std::vector<TracedValue> &values) {
@@ -44,11 +59,12 @@ static json::Array toJson(const std::vector<TracedValue> &values) {
 
 static json::Object toJson(const TracedError &error) {
   json::Object object = toJson(error.value);
+  const TracedRange &range = error.value.range;
   object["result"] = error.result;
   object["signal"] = error.signal;
-  object["error"] = relate(error.error, error.signal);
-  object["introduced"] = relate(error.introduced, error.local);
-  object["inherited"] = relate(error.inherited, error.signal);
+  object["error"] = relate(error.error, error.signal, range);
+  object["introduced"] = relate(error.introduced, error.local, range);
+  object["inherited"] = relate(error.inherited, error.signal, range);
   object["sqnr"] = number(20.0 * std::log10(error.signal / error.error));
   object["underflow"] = error.underflow;
   object["overflow"] = error.overflow;

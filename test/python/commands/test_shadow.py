@@ -257,6 +257,9 @@ def test_on_nonfinite_applies_to_the_traced_step(tmp_path):
         ]
     assert wrong == {"skip": [0, 0], "continue": [FIRST.size, SECOND.size]}
     # Without a finite element there is no error, which is not an error of 0.
+    up = find(shadow(*words), "up")
+    sizes = "introduced", "inherited", "error", "sqnr", "smallest", "largest"
+    assert up["nonfinite"] == up["elements"] and {up[key] for key in sizes} == {None}
     table = binade("shadow", *words, "--phase", "forward", "--op", "up").stdout
     assert re.search(r"^matmul +up +forward +- +- +- ", table, re.MULTILINE), table
 
