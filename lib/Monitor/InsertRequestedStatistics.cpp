@@ -41,7 +41,7 @@ public:
   LogicalResult ask(const StatisticsRequest &request, bool isRequired) {
     bool matches = !isRequired;
     for (auto [value, list] : llvm::zip(values, wanted)) {
-      if (!request.matches(value.kind, value.layer))
+      if (!request.matches(value.kind, value.layer, value.isRepeated))
         continue;
       matches = true;
       for (const StatisticsRequest::Wanted &statistic : request.statistics) {

@@ -15,9 +15,11 @@ static bool isOnlyNamed(WatchedKind kind) {
   return getWatchedKinds()[static_cast<size_t>(kind)].isOnlyNamed;
 }
 
-bool StatisticsRequest::matches(WatchedKind kind, StringRef layer) const {
+bool StatisticsRequest::matches(WatchedKind kind, StringRef layer,
+                                bool isRepeated) const {
   return llvm::any_of(filters, [&](const Filter &filter) {
-    bool isNamed = filter.kind ? *filter.kind == kind : !isOnlyNamed(kind);
+    bool isNamed =
+        filter.kind ? *filter.kind == kind : !isOnlyNamed(kind) && !isRepeated;
     return isNamed && (!filter.name || filter.name->match(layer));
   });
 }

@@ -24,7 +24,7 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Gradient, "gradient",
      "gradients of parameters, without the loss scale, before clipping"},
     {WatchedKind::ScaledGradient, "scaled_gradient",
-     "the same as stored, with the loss scale"},
+     "the same as stored, with the loss scale; * leaves them out without one"},
     {WatchedKind::Loss, "loss", "the loss"},
     {WatchedKind::Input, "input",
      "the operand, other than parameters, of nodes with a parameter"},
@@ -33,7 +33,8 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::OutputGradient, "output_gradient",
      "gradients of the outputs of nodes, without the loss scale"},
     {WatchedKind::ScaledOutputGradient, "scaled_output_gradient",
-     "the same as stored, with the loss scale, and that of the layer"},
+     "the same as stored, with the loss scale, and that of the layer; * leaves "
+     "them out without one"},
     {WatchedKind::Saved, "saved",
      "values saved for the backward pass, before they are rounded for that"},
     {WatchedKind::State, "state",

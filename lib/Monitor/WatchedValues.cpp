@@ -131,7 +131,8 @@ private:
       if (!port)
         continue;
       Value gradient = update.getGradient();
-      add(WatchedKind::ScaledGradient, port->name, gradient);
+      if (auto *scaled = add(WatchedKind::ScaledGradient, port->name, gradient))
+        scaled->isRepeated = llvm::none_of(update.getFactors(), hasScale);
       WatchedValue *unscaled = add(WatchedKind::Gradient, port->name, gradient);
       for (Value factor : update.getFactors())
         if (auto unscale = factor.getDefiningOp<UnscaleFactorOp>();
@@ -140,6 +141,12 @@ private:
           unscaled->phase = Phase::Optimizer;
         }
     }
+  }
+
+  /// Whether the factor of an update divides by a loss scale.
+  static bool hasScale(Value factor) {
+    auto unscale = factor.getDefiningOp<UnscaleFactorOp>();
+    return unscale && unscale.getScale();
   }
 
   /// Whether stored gradients are unscaled in every step.
@@ -223,7 +230,8 @@ private:
           return port.name.starts_with(kLayerScalePrefix);
         });
     for (auto [layer, value] : findOutputGradients(step, outputs)) {
-      add(WatchedKind::ScaledOutputGradient, layer, value);
+      if (auto *scaled = add(WatchedKind::ScaledOutputGradient, layer, value))
+        scaled->isRepeated = !scale && !hasLayerScales;
       if (hasLayerScales)
         continue;
       WatchedValue *unscaled = add(WatchedKind::OutputGradient, layer, value);

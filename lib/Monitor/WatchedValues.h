@@ -28,6 +28,9 @@ struct WatchedValue {
   /// A value with the same bytes, which a kernel writes or reads.
   Value shown;
   Phase phase = Phase::Forward;
+  /// Whether another kind has the same elements: a scaled gradient of a step
+  /// without a loss scale.
+  bool isRepeated = false;
   /// The factor by which the value is multiplied before statistics; null for
   /// none.
   Value factor = {};

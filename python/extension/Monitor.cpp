@@ -72,10 +72,10 @@ static std::vector<std::string> listKinds(const Request &request) {
 }
 
 static bool matches(const Request &request, const std::string &kind,
-                    const std::string &layer) {
+                    const std::string &layer, bool isRepeated) {
   for (const WatchedKindInfo &info : mlir::binade::getWatchedKinds())
     if (info.name == kind)
-      return request.parsed.matches(info.kind, layer);
+      return request.parsed.matches(info.kind, layer, isRepeated);
   return false;
 }
 
@@ -85,7 +85,7 @@ static void addRequests(nb::module_ &module) {
       .def_prop_ro("kinds", &listKinds)
       .def_prop_ro("every",
                    [](const Request &request) { return request.parsed.every; })
-      .def("matches", &matches, "kind"_a, "layer"_a);
+      .def("matches", &matches, "kind"_a, "layer"_a, "is_repeated"_a = false);
   module.def("parse_requests", &parseRequests, "texts"_a, "origin"_a);
 }
 

@@ -76,7 +76,10 @@ struct StatisticsRequest {
   std::vector<Wanted> statistics;
   int64_t every = 1;
 
-  bool matches(WatchedKind kind, StringRef layer) const;
+  /// Whether the request is about a value. `isRepeated`: a value of another
+  /// kind has the same elements, so that `*` leaves this one out.
+  bool matches(WatchedKind kind, StringRef layer,
+               bool isRepeated = false) const;
 };
 
 /// Parses KIND[/GLOB],...:STATISTIC[(FORMAT)],...[@every=N]; `*` is every kind.

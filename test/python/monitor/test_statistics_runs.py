@@ -75,6 +75,17 @@ def test_layers_are_named_after_the_nodes_of_the_model(run):
     assert ("saved", "hidden") in layers
 
 
+def test_all_kinds_include_scaled_gradients_only_with_a_scale(folder, run):
+    plain = {line["kind"] for line in read_statistics(run)}
+    assert {"gradient", "output_gradient"} <= plain
+    assert not any(kind.startswith("scaled_") for kind in plain)
+    scaled = {"scaled_gradient", "scaled_output_gradient"}
+    named = "scaled_gradient,scaled_output_gradient:norm"
+    for request, policy in ((named, "fp32"), ("*:norm", "fp16-amp")):
+        out = train(folder, folder / policy, "--stats", request, policy=policy)
+        assert scaled <= {line["kind"] for line in read_statistics(out)}
+
+
 def test_updates_in_some_steps(run):
     before = weights(run)
     ratios = values(run, "weight", "weight", "update_ratio")

@@ -64,7 +64,9 @@ class Monitor:
         rules = _core.choose_alarm_rules(as_words(alarms), on_alarm)
         self._action = rules.action
         absent = list_absent(optimizer, scaler, self._scaler is not None)
-        self._requests = Requests(statistics, every, rules.requests, absent)
+        self._requests = Requests(
+            statistics, every, rules.requests, absent, self._scaler is not None
+        )
         self._check_parameters()
         self._done = step
         self._losses = Losses()

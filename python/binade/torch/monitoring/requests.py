@@ -70,6 +70,7 @@ class Requests:
       every: The interval in steps of those that have none.
       ofRules: Requests of alarm rules, which need not match a value.
       absent: Kinds of values that this loop lacks, with the reasons.
+      isScaling: Whether a scaler is enabled; `*` means scaled gradients only then.
 
     Raises:
       UsageError: If a request of the user is wrong, or is about values or statistics that
@@ -82,8 +83,10 @@ class Requests:
         every: int,
         ofRules: Sequence[str],
         absent: Mapping[str, str],
+        isScaling: bool = True,
     ) -> None:
         self._absent = absent
+        self._repeated = () if isScaling else (GRADIENTS[1], OUTPUT_GRADIENTS[1])
         self._hasSkipped = False  # Whether a value that rules watch was rejected.
         texts = as_texts(statistics, "statistics")
         own = _core.parse_requests(texts, "statistics")
@@ -138,7 +141,10 @@ class Requests:
 
     def covers(self, kind: str, layer: str) -> bool:
         """Whether any request, due or not, is about a value."""
-        return any(one.parsed.matches(kind, layer) for one in self._requests)
+        return any(self._matches(one, kind, layer) for one in self._requests)
+
+    def _matches(self, request: _Request, kind: str, layer: str) -> bool:
+        return request.parsed.matches(kind, layer, kind in self._repeated)
 
     def reject(
         self, kind: str, layer: str, statistics: Collection[str] | None, fault: str
@@ -159,7 +165,7 @@ class Requests:
             isMeant = statistics is None or not set(statistics).isdisjoint(
                 one.parsed.statistics
             )
-            if one.isRequired and isMeant and one.parsed.matches(kind, layer):
+            if one.isRequired and isMeant and self._matches(one, kind, layer):
                 raise UsageError(
                     f"{fault}; statistics '{one.text}' are about it: exclude it by a glob, "
                     f"such as '{kind}/[!{layer[0]}]*:norm'"
@@ -188,7 +194,7 @@ class Requests:
             return ()
         names: dict[str, None] = {}
         for request in self._due:
-            if not request.parsed.matches(kind, layer):
+            if not self._matches(request, kind, layer):
                 continue
             request.matched = True
             for name in request.parsed.statistics:
