@@ -70,7 +70,8 @@ def held_out(out, name):
 @pytest.fixture(scope="module")
 def searched(folder):
     out = folder / "out"
-    process = search(folder, "memory=200%", out, *SMALL, "--trials", 6)
+    # Without instructions for bf16, oneDNN's memory is several times that of this model.
+    process = search(folder, "memory=1000%", out, *SMALL, "--trials", 6)
     return out, process
 
 
@@ -231,7 +232,7 @@ def test_a_search_resumes(searched, folder):
     (lost / "done").unlink()
     for path in lost.glob("final.safetensors"):
         path.unlink()
-    again = search(folder, "memory=200%", out, *SMALL, "--trials", 6)
+    again = search(folder, "memory=1000%", out, *SMALL, "--trials", 6)
     untouched = [path for path in metrics if path.parent != lost]
     assert all(path.read_bytes() == metrics[path] for path in untouched)
     found = [line for line in process.stdout.splitlines() if line.startswith("found:")]

@@ -20,7 +20,7 @@ WGRAD = "  quantize:\n    wgrad: { activation: nvfp4, gradient: nvfp4,\n      tr
     (HEAD + WGRAD % "{ hadamard: 16, signs: random }", 7,
      "expected none, fixed or step, got 'random'"),
     (HEAD + WGRAD % "{ hadamard: 16, sign: fixed }", 7,
-     "unknown key 'sign' in a transform; expected one of hadamard, signs; did you mean 'signs'?"),
+     "unknown key 'sign' in a transform; did you mean 'signs'?"),
     (HEAD + "  quantize:\n    wgrad: { transform: { hadamard: 16 } }\n", 6,
      "transform of a product whose operands are not quantized; expected formats for both"),
     (HEAD + "  quantize:\n    activation: nvfp4\n    transform: { hadamard: 16 }\n", 7,

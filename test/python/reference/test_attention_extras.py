@@ -78,7 +78,8 @@ def test_a_nan_in_a_query_does_not_hide_its_keys(backend):
         )
     for rows in (dk, dv):
         assert np.isnan(rows[0, 1, :3]).all() and np.isfinite(rows[0, 0]).all()
-        assert np.isfinite(rows[0, 1, 3]).all()
+    # The gradient of the last key multiplies the query by 0 or skips it.
+    assert np.isfinite(dv[0, 1, 3]).all()
 
 
 @pytest.mark.parametrize(
