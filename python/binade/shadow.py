@@ -49,7 +49,7 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
             return math.inf
         if key == "underflow":
             return entry["underflow"] / max(entry["elements"], 1)
-        if entry.get("nonfinite", 0) == entry.get("elements", math.inf):
+        if entry["nonfinite"] == entry["elements"]:
             return -math.inf
         if key == "sqnr":
             return -math.inf if entry["sqnr"] is None else -entry["sqnr"]

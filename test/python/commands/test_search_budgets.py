@@ -59,6 +59,7 @@ def test_rungs_are_planned(arguments, rungs):
 def test_the_most_sensitive_layers_are_wide_first():
     def entry(node, introduced, phase="forward", decision="bf16"):
         return {"node": node, "phase": phase, "decision": decision, "overflow": 0,
+                "nonfinite": 0, "elements": 8,
                 "introduced": introduced}  # fmt: skip
 
     report = {"errors": [
