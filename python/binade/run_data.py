@@ -6,21 +6,16 @@ the bytes differ, the arrays are compared.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from binade import safetensors
 from binade.errors import RejectedError
 
 # What a run reads from files with arrays, of which a directory has one for each array.
 PURPOSES = ("data", "eval_data")
-_CHUNK = 1 << 24
 
 
 def describe_data(invocations: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -59,43 +54,17 @@ def _select(files: Mapping[str, Any], purpose: str) -> dict[str, Any]:
 
 def _hash_all(invocation: Mapping[str, Any], files: Mapping[str, Any]) -> str | None:
     """Returns a hash of the arrays in the files and of their names; None if a file is not what
-    the run has read, or cannot be read."""
+    the run has read, or cannot be read, or numpy is missing: tables of runs do without it."""
+    try:
+        from binade.run_arrays import hash_arrays
+    except ImportError:
+        return None
     found: dict[str, str] = {}
     for file in files.values():
         path = Path(invocation.get("directory", ""), file["path"])
         try:
-            found |= _hash_arrays(path, file["sha256"])
+            found |= hash_arrays(path, file["sha256"])
         except (OSError, ValueError, zipfile.BadZipFile, RejectedError):
             return None
     text = "".join(f"{name} {found[name]}\n" for name in sorted(found))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@functools.cache
-def _hash_arrays(path: Path, expected: str) -> dict[str, str]:
-    """Returns the hashes of the arrays in a file by name.
-
-    Raises:
-      ValueError: If the hash of its bytes is not the expected one.
-    """
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != expected:
-            raise ValueError(f"{path} has changed")
-        file.seek(0)
-        magic = file.read(6)
-    if magic == b"\x93NUMPY":
-        return {path.stem: _hash_array(np.load(path, mmap_mode="r"))}
-    if magic.startswith(b"PK"):
-        with np.load(path) as arrays:
-            return {name: _hash_array(arrays[name]) for name in arrays.files}
-    return {name: _hash_array(array) for name, array in safetensors.load(path).items()}
-
-
-def _hash_array(array: np.ndarray) -> str:
-    """Returns a hash of the element type, shape and elements."""
-    dtype = safetensors.dtype_name(array.dtype)
-    digest = hashlib.sha256(f"{dtype} {list(array.shape)}\n".encode())
-    flat = array.reshape(-1)
-    for start in range(0, flat.size, _CHUNK):
-        digest.update(np.ascontiguousarray(flat[start : start + _CHUNK]).view(np.uint8))
-    return digest.hexdigest()

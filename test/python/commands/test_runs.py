@@ -56,6 +56,17 @@ def parse_table(text):
     return {row[0]: dict(zip(cells[0][1:], row[1:])) for row in cells[1:]}
 
 
+def test_runs_are_listed_without_packages(folder):
+    """Installed commands run with any Python: -S leaves out numpy and all other packages."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "binade.runs", "all"],
+        capture_output=True, text=True, timeout=600, cwd=folder.path,
+        env={"PYTHONPATH": str(ROOT / "python")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == runs("all", cwd=folder.path)
+
+
 def test_the_table_lists_the_runs_of_a_folder(folder):
     table = parse_table(runs("all", cwd=folder.path))
     names = ["fp32-0", "fp32-1", "own-0", "own-1"]
