@@ -139,7 +139,7 @@ def test_other_parts_run_after_one_fails(artifacts, tmp_path):
 
 @pytest.mark.slow
 def test_a_part_stops_at_its_time_limit(artifacts, tmp_path):
-    done, result = measure(artifacts, tmp_path, "models", "--time", "0.005")
+    done, result = measure(artifacts, tmp_path, "models", "--time", "0.02")
     assert done.returncode == 1
     (part,) = result["parts"]
     assert part["status"] == "stopped"
