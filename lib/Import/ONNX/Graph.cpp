@@ -17,6 +17,13 @@ NewArgument mlir::binade::importer::makeArgument(StringRef name, Type type,
   return {name.str(), type, NameLoc::get(StringAttr::get(context, name)), init};
 }
 
+Location mlir::binade::importer::getGraphLoc(MLIRContext *context,
+                                             StringRef name) {
+  Location graph = NameLoc::get(StringAttr::get(context, name));
+  // The metadata replaces the name in errors.
+  return FusedLoc::get(context, graph, StringAttr::get(context, ""));
+}
+
 const NamedValue *Graph::find(StringRef name) const {
   for (const Names &scope : llvm::reverse(scopes))
     if (auto found = scope.values.find(name); found != scope.values.end())

@@ -28,6 +28,11 @@ struct NamedValue {
 /// Returns an argument `name` whose location has the same name.
 NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
+/// Returns the location of a function that a graph becomes. It has the name of
+/// the graph, but errors are reported for the file: users know its name, while
+/// exporters call every graph `main_graph`.
+Location getGraphLoc(MLIRContext *context, StringRef name);
+
 /// Maps ONNX names to values while `@forward` is being built.
 class Graph {
 public:

@@ -58,7 +58,7 @@ void Importer::createFunction() {
   OpBuilder b(context);
   // Errors without a location are reported for the file.
   module = ModuleOp::create(b, b.getUnknownLoc());
-  Location loc = NameLoc::get(b.getStringAttr(model.getGraph().name()));
+  Location loc = getGraphLoc(context, model.getGraph().name());
   b.setInsertionPointToEnd(module->getBody());
   function =
       func::FuncOp::create(b, loc, kForwardName, b.getFunctionType({}, {}));

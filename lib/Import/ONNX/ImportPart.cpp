@@ -139,7 +139,7 @@ void PartImporter::createFunction() {
   MLIRContext *context = model.getContext();
   OpBuilder b(context);
   module = ModuleOp::create(b, b.getUnknownLoc());
-  Location loc = NameLoc::get(b.getStringAttr(file.name()));
+  Location loc = getGraphLoc(context, file.name());
   b.setInsertionPointToEnd(module->getBody());
   function =
       func::FuncOp::create(b, loc, kForwardName, b.getFunctionType({}, {}));
