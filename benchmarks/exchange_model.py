@@ -165,7 +165,8 @@ def compare(times: dict[int, list[list[float]]], what: str, choose):
         print(line)
     print(
         f"latency {1e6 * level.latency:.1f} us, {level.bandwidth / 1e9:.2f} GB/s, "
-        f"{level.at_once} at once; three processes predicted from two and four: error "
+        f"{level.at_once} at once, {1e6 * level.wakeup:.1f} us until a waiting process runs;\n"
+        "three processes predicted from two and four: error "
         f" {100 * max(errors):.0f} % at most, {100 * statistics.median(errors):.0f} % median"
     )
     return level, errors

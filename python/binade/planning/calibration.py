@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,22 +23,32 @@ class Measurement:
 def fit_level(name: str, measured: Sequence[Measurement], at_once: int = 0) -> Level:
     """Returns the level of ring all-reduces that take what was measured.
 
-    Latency and inverse bandwidth minimize the squares of the relative errors: a linear problem.
+    Latency, inverse bandwidth and, if some measurements have more than ``at_once`` ranks, the time
+    until a waiting rank runs minimize the squares of the relative errors: a linear problem.
 
     Args:
       at_once: The number of processes that the machine runs at the same time: its cores.
     """
-    unit = Level(name, 0, 1.0, 1.0, at_once, ("ring",))
-    costs = [all_reduce([unit], m.ranks, m.size) for m in measured]
-    system = np.array(
-        [
-            (c.latency / m.seconds, c.transfer / m.seconds)
-            for c, m in zip(costs, measured)
-        ]
-    )
-    found, *_ = np.linalg.lstsq(system, np.ones(len(measured)), rcond=None)
-    latency, inverse = (max(float(x), 1e-15) for x in found)
-    return replace(unit, latency=latency, bandwidth=1 / inverse)
+    # The time of a level in which only one of the parameters is not 0.
+    units = [
+        Level(name, 0, 1.0, math.inf, at_once, ("ring",)),
+        Level(name, 0, 0.0, 1.0, at_once, ("ring",)),
+        Level(name, 0, 0.0, math.inf, at_once, ("ring",), wakeup=1.0),
+    ]
+    columns = np.array([
+        [predict(unit, m.ranks, m.size) / m.seconds for m in measured] for unit in units
+    ])  # fmt: skip
+    latency, inverse, wakeup = _fit(columns if columns[2].any() else columns[:2])
+    return Level(name, 0, latency, 1 / max(inverse, 1e-15), at_once, ("ring",), wakeup)
+
+
+def _fit(columns: np.ndarray) -> tuple[float, float, float]:
+    """Returns the weights of the columns, none below 0, whose sum is nearest to 1."""
+    found, *_ = np.linalg.lstsq(columns.T, np.ones(columns.shape[1]), rcond=None)
+    if len(found) == 3 and found[2] < 0:
+        return _fit(columns[:2])
+    latency, inverse, wakeup = (max(float(x), 0.0) for x in (*found, 0.0)[:3])
+    return latency, inverse, wakeup
 
 
 def predict(level: Level, ranks: int, size: float) -> float:

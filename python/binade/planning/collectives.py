@@ -67,6 +67,8 @@ class Level:
       at_once: The number of ranks that a machine runs at the same time; more ranks take turns,
         and messages take longer in proportion. 0 if there is no such limit.
       algorithms: Names of ``STEPS``; the fastest of them is used.
+      wakeup: Seconds until the machine runs a rank that a message has arrived for, if ranks take
+        turns; added to each message.
     """
 
     name: str
@@ -75,14 +77,15 @@ class Level:
     bandwidth: float
     at_once: int = 0
     algorithms: tuple[str, ...] = ("ring", "tree")
+    wakeup: float = 0
 
     def measure(self, members: int, messages: float, sent: float) -> Cost:
         """Returns the cost of ``messages`` messages with ``sent`` bytes together, which each of
         ``members`` members sends."""
         slower = max(1.0, members / self.at_once) if self.at_once else 1.0
-        return Cost(
-            slower * messages * self.latency, slower * sent / self.bandwidth, sent
-        )
+        wait = self.wakeup if slower > 1 else 0.0
+        latency = messages * (slower * self.latency + wait)
+        return Cost(latency, slower * sent / self.bandwidth, sent)
 
 
 def divide_ranks(levels: Sequence[Level], ranks: int) -> list[tuple[Level, int]]:

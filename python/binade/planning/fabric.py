@@ -116,6 +116,7 @@ LEVEL_KEYS: dict[str, tuple[str, _Check]] = {
     "latency_us": ("latency", _number(1e-6, strict=False)),
     "bandwidth_gb_per_s": ("bandwidth", _number(GB)),
     "ranks_at_once": ("at_once", _count(1)),
+    "wakeup_us": ("wakeup", _number(1e-6, strict=False)),
     "algorithms": ("algorithms", _algorithms),
 }
 FAILURE_KEYS: dict[str, tuple[str, _Check]] = {
@@ -183,6 +184,12 @@ class _Reader:
                     node.start_mark,
                     "a level has no 'size', the number of ranks or groups that it "
                     "connects; only the last level has none",
+                )
+            if "wakeup_us" in keys and "ranks_at_once" not in keys:
+                raise self._fail(
+                    keys["wakeup_us"].start_mark,
+                    "'wakeup_us': expected 'ranks_at_once', the number above which ranks wait "
+                    "to run",
                 )
             levels.append(Level(**{"size": 0, **self._convert(keys, LEVEL_KEYS)}))
         return levels
@@ -253,6 +260,8 @@ def write_fabric(fabric: Fabric, comment: str) -> str:
         lines.append(f"  bandwidth_gb_per_s: {level.bandwidth / GB:.4g}")
         if level.at_once:
             lines.append(f"  ranks_at_once: {level.at_once}")
+            if level.wakeup:
+                lines.append(f"  wakeup_us: {level.wakeup * 1e6:.4g}")
         if level.algorithms != tuple(STEPS):
             lines.append(f"  algorithms: [{', '.join(level.algorithms)}]")
     return "\n".join(lines) + "\n"

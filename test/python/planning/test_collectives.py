@@ -100,6 +100,12 @@ def test_ranks_that_share_cores_take_turns():
     assert two.sent == 1e9 and four.sent == 1.5e9
 
 
+def test_messages_wait_until_their_rank_runs():
+    machine = [Level("loopback", 0, 50 * US, 10 * GB, 2, ("ring",), wakeup=30 * US)]
+    assert all_reduce(machine, 2, 0).seconds == pytest.approx(2 * 50e-6)
+    assert all_reduce(machine, 4, 0).seconds == pytest.approx(6 * (2 * 50e-6 + 30e-6))
+
+
 def test_one_rank_exchanges_nothing():
     assert all_reduce(CLUSTER, 1, 1e9).seconds == 0
     assert find_half_size(CLUSTER, 1) == 0

@@ -67,6 +67,7 @@ def test_costs_in_a_file_are_next_to_it(tmp_path):
     [
         ("latency_us: 2\n", "latency: 2\n", 8, "no key 'latency'; did you mean 'latency_us'?"),
         ("ranks_at_once: 16", "ranks_at_once: 0", 13, "expected an integer from 1 on, got 0"),
+        ("ranks_at_once: 16", "wakeup_us: 30", 13, "expected 'ranks_at_once'"),
         ("size: 8", "size: 1", 7, "'size': expected an integer from 2 on, got 1"),
         ("  size: 8\n", "", 6, "no 'size', the number of ranks or groups"),
         ("- name: outer", "- size: 4\n  name: outer", 10, "expected none in the last level"),
@@ -139,7 +140,7 @@ def test_shipped_fabrics_are_valid():
 def test_what_is_written_is_read(tmp_path):
     levels = (
         Level("a", 4, 1.5e-6, 3e9, algorithms=("ring",)),
-        Level("b", 0, 2e-5, 1e9, 4),
+        Level("b", 0, 2e-5, 1e9, 4, wakeup=3.5e-5),
     )
     text = write_fabric(Fabric("mine", levels, "sm_90"), "Measured.\nTwice.")
     assert text.startswith("# Measured.\n# Twice.\nname: mine\ncosts: sm_90\n")
@@ -147,5 +148,5 @@ def test_what_is_written_is_read(tmp_path):
         assert (found.name, found.size, found.at_once, found.algorithms) == (
             given.name, given.size, given.at_once, given.algorithms,
         )  # fmt: skip
-        for key in ("latency", "bandwidth"):
+        for key in ("latency", "bandwidth", "wakeup"):
             assert getattr(found, key) == pytest.approx(getattr(given, key))
