@@ -129,7 +129,6 @@ def _draw_underflow(shares: Mapping[str, Mapping[int, float]]) -> go.Figure:
         hovertemplate="%{y}<br>step %{x}: %{z:.2%}<extra></extra>",
     ))  # fmt: skip
     figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.update_xaxes(title="training step")
     return figure
 
 
@@ -170,7 +169,11 @@ def _format_underflow(runs: Mapping[str, Sequence[Run]]) -> Iterable[str]:
     """Yields the section about gradients in f16, including its heading."""
     shares = {label: collect_underflow(of_label) for label, of_label in runs.items()}
     yield "<h2>What f16 would lose</h2>"
-    yield "<p>Share of each gradient's nonzero elements that f16 would round to 0.</p>"
+    # The text says what the axes are: a title would overlap the steps below long names.
+    yield (
+        "<p>Share of each gradient's nonzero elements that f16 would round to 0, a row for "
+        "each layer and a column for each measured training step.</p>"
+    )
     of_biases = (
         by_step.values()
         for of_label in shares.values()
