@@ -464,6 +464,18 @@ static void printReaderNote(const Program &program, const std::string &out) {
                "safetensors.numpy does not\n";
 }
 
+Result<std::int64_t> TrainArguments::findLength(Program &program) {
+  if (train.epochs == 0)
+    return train.steps;
+  Result<Data> opened = Data::open(program, data.options);
+  if (!opened)
+    return opened.takeError();
+  // `run` counts again, and reports it.
+  if (Result<void> done = countSteps(program, *opened, train); !done)
+    return done.takeError();
+  return train.steps;
+}
+
 Result<int> TrainArguments::run(Program &program, const std::string &model,
                                 const std::string &directory) {
   Result<Data> opened = Data::open(program, data.options);
@@ -523,14 +535,14 @@ Result<int> TrainArguments::run(Program &program, const std::string &model,
         progress.show(metrics);
       });
   progress.finish();
-  wasAlarmed = summary && summary->isAlarmed;
-  if (wasAlarmed && train.alarms.action == OnAlarm::Switch)
+  switchesPolicy = summary && summary->switchesPolicy;
+  if (switchesPolicy)
     return summary->exitCode; // The caller resumes under another policy.
   if (summary) {
     printReaderNote(program, train.out);
     printEvaluations(std::cout, train, *summary, commandName);
   }
-  if (wasAlarmed && !train.alarms.policy.empty())
+  if (summary && summary->isAlarmed && !train.alarms.policy.empty())
     std::cout << "the policy asks to resume under "
               << printable(train.alarms.policy)
               << ", which needs another bundle: 'binade ckpt convert' converts "

@@ -124,9 +124,7 @@ def get_seed(run: Run) -> int:
 def get_base(groups: Mapping[str, Sequence[Run]]) -> str:
     """Returns the label of the first group with policy fp32, or else of the first group;
     groups without runs do not count."""
-    policies = {
-        label: runs[0].about["policy"] for label, runs in groups.items() if runs
-    }
+    policies = {label: runs[0].policy for label, runs in groups.items() if runs}
     wide = [label for label, policy in policies.items() if policy == "fp32"]
     return (wide or list(policies))[0]
 

@@ -40,6 +40,19 @@ class Run:
     steps: list[dict[str, Any]]  # metrics.jsonl, from step 1 on
     start: dict[str, Any] | None = None  # Step 0 there: evaluation before training.
 
+    @property
+    def policies(self) -> list[str]:
+        """The policies under which the run was trained, in their order: several if an alarm or
+        a schedule changed it."""
+        own = self.about["policy"]
+        names = [str(one.get("policy", own)) for one in self.about["invocations"]]
+        return [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+
+    @property
+    def policy(self) -> str:
+        """The names of the policies, such as ``nvfp4 -> bf16-amp``."""
+        return " -> ".join(self.policies)
+
     def series(self, key: str) -> dict[int, float]:
         """Returns the values of a metric by step; steps without a value are left out."""
         lines = [self.start, *self.steps] if self.start else self.steps
@@ -192,7 +205,7 @@ def _walk(path: Path) -> Iterable[Path]:
 def describe(run: Run) -> dict[str, str]:
     """Describes the settings and files of a run, without its path and time."""
     about, last = run.about, run.about["invocations"][-1]
-    cells = {key: str(about[key]) for key in ("model", "policy")}
+    cells = {"model": str(about["model"]), "policy": run.policy}
     cells["policy hash"] = about["policy_hash"][:12]
     cells["computation"] = about["computation"][:12]
     for key in ("seed", "batch", "batches", "order", "samples", "eval_samples"):

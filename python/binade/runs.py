@@ -49,7 +49,7 @@ def summarize(run: Run) -> dict[str, str]:
     return {
         "run": str(run.path),
         "model": str(run.about["model"]),
-        "policy": str(run.about["policy"]),
+        "policy": run.policy,
         "seed": str(run.about["seed"]),
         "steps": str(len(run.steps)),
         "loss": _number(run.loss, "z.4f"),

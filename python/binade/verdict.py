@@ -187,13 +187,14 @@ def describe_equal(groups: Mapping[str, Sequence[Run]]) -> list[str]:
     """Says which policies compile to the same step, so that they can only differ in time."""
     labels: dict[str, list[str]] = {}
     for label, runs in groups.items():
-        if runs and (step := runs[0].about.get("computation")):
+        step = runs[0].about.get("computation") if runs else None
+        if step and len(runs[0].policies) == 1:
             labels.setdefault(step, []).append(label)
     return [
         f"{' and '.join(same)} choose the same formats on this model ('binade policy check' shows "
         "which rules match): their losses with the same seed are equal."
         for same in labels.values()
-        if len({groups[label][0].about["policy"] for label in same}) == len(same) > 1
+        if len({groups[label][0].policy for label in same}) == len(same) > 1
     ]
 
 

@@ -5,7 +5,6 @@
 #include "Diagnostics.h"
 #include "binade/Container/Printable.h"
 #include "binade/Precision/Policy.h"
-#include "binade/Runtime/Checkpoint.h"
 #include <iostream>
 
 using namespace mlir::binade;
@@ -111,21 +110,26 @@ AlarmArguments::chooseOf(const AlarmSettings &known,
   return chosen.error().exitCode;
 }
 
+std::optional<::binade::Manifest> findNewestManifest(const std::string &run) {
+  auto found = ::binade::listCheckpoints(run);
+  if (!found)
+    return std::nullopt; // Training reports the error.
+  for (auto entry = found->rbegin(); entry != found->rend(); ++entry) {
+    Result<::binade::Manifest> manifest = ::binade::readManifest(entry->second);
+    if (manifest && openShards(entry->second, *manifest))
+      return *std::move(manifest);
+  }
+  return std::nullopt;
+}
+
 bool hasSwitched(const std::string &run, const std::string &policy) {
   mlir::MLIRContext context;
   context.getOrLoadDialect<BinadeDialect>();
   mlir::ScopedDiagnosticHandler silent(&context, [](mlir::Diagnostic &) {});
   mlir::FailureOr<Policy> loaded = loadPolicy(policy, &context);
-  auto found = ::binade::listCheckpoints(run);
-  if (failed(loaded) || !found)
-    return false; // Training reports the error.
-  for (auto entry = found->rbegin(); entry != found->rend(); ++entry) {
-    Result<::binade::Manifest> manifest = ::binade::readManifest(entry->second);
-    if (manifest && openShards(entry->second, *manifest))
-      return manifest->run["policy hash"] ==
-             loaded->source.getHash().getValue();
-  }
-  return false;
+  std::optional<::binade::Manifest> newest = findNewestManifest(run);
+  return succeeded(loaded) && newest &&
+         newest->run["policy hash"] == loaded->source.getHash().getValue();
 }
 
 //===----------------------------------------------------------------------===//

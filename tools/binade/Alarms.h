@@ -4,6 +4,7 @@
 
 #include "Options.h"
 #include "binade/Pipelines/AlarmRules.h"
+#include "binade/Runtime/Checkpoint.h"
 
 /// Values of the options --alarms and --on-alarm.
 struct AlarmArguments {
@@ -22,6 +23,9 @@ struct AlarmArguments {
   chooseOf(const ::binade::AlarmSettings &known,
            const OutputArguments &output) const;
 };
+
+/// Returns the manifest of the newest complete checkpoint of a run.
+std::optional<::binade::Manifest> findNewestManifest(const std::string &run);
 
 /// Returns whether the newest complete checkpoint of a run uses `policy`.
 bool hasSwitched(const std::string &run, const std::string &policy);

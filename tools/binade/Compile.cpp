@@ -68,6 +68,8 @@ struct CompileCommand {
           "a bundle has one policy: at an alarm its runs stop, although "
           "the policy asks to continue under '")
           << ::binade::printable(bundle->plan.alarms.policy) << "'";
+    if (FailureOr<Policy> policy = model.loadPolicy(step); succeeded(policy))
+      warnOfSchedule(*policy);
     Result<void> written =
         write(std::move(*bundle), last, model.getDirectory());
     return written ? ExitCode::Ok : fail(written.error());

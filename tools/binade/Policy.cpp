@@ -54,17 +54,12 @@ void listPolicies() {
 // show
 //===----------------------------------------------------------------------===//
 
-static std::string describe(const BlockCount &count) {
-  return count.isShare ? formatNumber(100 * count.number) + "%"
-                       : formatNumber(count.number);
-}
-
 static std::string describe(const BlockEnds &range) {
   SmallVector<std::string> parts;
-  if (range.first != BlockCount())
-    parts.push_back("first " + describe(range.first));
-  if (range.last != BlockCount())
-    parts.push_back("last " + describe(range.last));
+  if (range.first != CountOrShare())
+    parts.push_back("first " + range.first.print());
+  if (range.last != CountOrShare())
+    parts.push_back("last " + range.last.print());
   return "blocks " + llvm::join(parts, " and ");
 }
 
@@ -183,6 +178,10 @@ static void show(const Policy &policy, const ::binade::AlarmSettings &alarms) {
   for (StringRef request : policy.statistics)
     llvm::outs() << "\n  statistics  " << ::binade::printable(request.str());
   llvm::outs() << "\n  alarms      " << describe(alarms);
+  if (policy.schedule)
+    for (const PolicySwitch &later : *policy.schedule)
+      llvm::outs() << "\n  schedule    " << later.policy << " "
+                   << describeStart(later);
   llvm::outs() << "\n  hash        " << policy.source.getHash().getValue()
                << "\n";
   if (policy.rules.empty())

@@ -4,6 +4,7 @@
 #include "Commands.h"
 #include "Model.h"
 #include "OptionFile.h"
+#include "PolicySchedule.h"
 #include "Requantize.h"
 #include "binade/CommandLine/CommandLine.h"
 #include "binade/CommandLine/TrainArguments.h"
@@ -37,7 +38,13 @@ private:
   /// Trains under `policy`. If `converts`, first converts the newest checkpoint
   /// of the run to this policy.
   int trainUnder(const std::string &policy, bool converts, bool isLast);
+  int trainUnder(const PolicySchedule &schedule);
+  std::variant<Program, int> load(Model &model, const std::string &policy,
+                                  bool loadsPlanOnly) const;
   Result<void> convert(Program &program) const;
+  /// Compiles the policies of a schedule and checks them. Returns the number of
+  /// steps of the run, or the exit code after an error was reported.
+  std::variant<int64_t, int> check(const PolicySchedule &schedule);
 };
 } // namespace
 
@@ -98,12 +105,13 @@ Result<void> TrainCommand::convert(Program &program) const {
   return {};
 }
 
-int TrainCommand::trainUnder(const std::string &policy, bool converts,
-                             bool isLast) {
-  Model model(import.model, output);
+std::variant<Program, int> TrainCommand::load(Model &model,
+                                              const std::string &policy,
+                                              bool loadsPlanOnly) const {
   ::binade::LoadOptions load;
   load.threads = step.options.threads;
   load.device = device;
+  load.loadsPlanOnly = loadsPlanOnly;
   load.notify = [](std::string_view text) {
     std::cerr << "binade: " << text << "\n";
   };
@@ -111,7 +119,13 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
   ImportArguments imported = import;
   StepArguments stepped = step;
   stepped.options.policy = policy;
-  auto loaded = model.load(imported, stepped, load);
+  return model.load(imported, stepped, load);
+}
+
+int TrainCommand::trainUnder(const std::string &policy, bool converts,
+                             bool isLast) {
+  Model model(import.model, output);
+  auto loaded = load(model, policy, /*loadsPlanOnly=*/false);
   if (auto *code = std::get_if<int>(&loaded))
     return *code;
   auto &program = std::get<Program>(loaded);
@@ -133,16 +147,83 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
   return code ? *code : model.getDiagnostics().fail(code.error());
 }
 
+std::variant<int64_t, int> TrainCommand::check(const PolicySchedule &schedule) {
+  Model model(import.model, output);
+  // The number of steps may depend on the data, which are opened for a program.
+  auto first = load(model, schedule[0].policy,
+                    /*loadsPlanOnly=*/train.train.epochs == 0);
+  if (auto *code = std::get_if<int>(&first))
+    return *code;
+  auto &program = std::get<Program>(first);
+  Result<int64_t> steps = train.findLength(program);
+  if (!steps)
+    return fail(steps.error());
+  for (size_t i = 1; i < schedule.size(); ++i) {
+    Model other(import.model, output);
+    auto loaded = load(other, schedule[i].policy, /*loadsPlanOnly=*/true);
+    if (auto *code = std::get_if<int>(&loaded))
+      return *code;
+    if (Result<void> alike = schedule.checkStates(
+            program.getPlan(), std::get<Program>(loaded).getPlan(),
+            schedule[i]);
+        !alike)
+      return fail(alike.error());
+    if (int64_t end = schedule.findEnd(i - 1, *steps); end >= *steps)
+      std::cerr << "binade: warning: training ends after step " << *steps
+                << ", before policy " << ::binade::printable(schedule[i].policy)
+                << ", which begins "
+                << "after step " << end << "\n";
+  }
+  return *steps;
+}
+
+int TrainCommand::trainUnder(const PolicySchedule &schedule) {
+  if (!next.empty())
+    return fail(usageError("--on-alarm switch:POLICY cannot be used with a "
+                           "policy that has a schedule"));
+  if (!train.train.recordRanges.empty())
+    return fail(usageError("--record cannot continue under another policy, as "
+                           "the schedule of the policy demands"));
+  auto checked = check(schedule);
+  if (auto *code = std::get_if<int>(&checked))
+    return *code;
+  int64_t steps = std::get<int64_t>(checked);
+  PolicySchedule::Position position;
+  if (train.train.resume)
+    position = schedule.findPosition(train.train.out, steps);
+  auto start = std::chrono::steady_clock::now();
+  double limit = train.train.maxSeconds;
+  for (;;) {
+    train.train.switchAfter = schedule.findEnd(position.part, steps);
+    int code = trainUnder(schedule[position.part].policy, position.converts,
+                          /*isLast=*/false);
+    if (code != ::binade::ExitCode::Ok || !train.switchesPolicy)
+      return code;
+    position = {schedule.findPart(train.train.switchAfter, steps), true};
+    train.train.resume = true;
+    std::chrono::duration<double> elapsed =
+        std::chrono::steady_clock::now() - start;
+    constexpr double kLeast = 1e-3; // 0 would remove the limit.
+    if (limit > 0)
+      train.train.maxSeconds = std::max(limit - elapsed.count(), kLeast);
+  }
+}
+
 int TrainCommand::run() {
   if (int code = complete())
     return code;
-  bool switches = !next.empty() && !Model(import.model, output).isBundle();
+  bool isBundle = Model(import.model, output).isBundle();
+  if (!isBundle)
+    if (auto schedule = PolicySchedule::load(step.options.policy);
+        !schedule.isEmpty())
+      return trainUnder(schedule);
+  bool switches = !next.empty() && !isBundle;
   bool wasSwitched =
       switches && train.train.resume && hasSwitched(train.train.out, next);
   if (!wasSwitched) {
     int code = trainUnder(step.options.policy, /*converts=*/false,
                           /*isLast=*/false);
-    if (code != ::binade::ExitCode::Ok || !switches || !train.wasAlarmed)
+    if (code != ::binade::ExitCode::Ok || !switches || !train.switchesPolicy)
       return code;
   }
   train.train.resume = true;

@@ -43,11 +43,15 @@ struct TrainArguments {
   TrainOptions train;
   /// The command that resumes a run, for messages.
   std::string commandName = "binade train";
-  bool wasAlarmed = false; ///< After `run`: whether an alarm ended it.
+  /// After `run`: whether training continues under another policy.
+  bool switchesPolicy = false;
 
   void add(CLI::App &command);
   /// Parses the options that CLI11 stores as text.
   Result<void> complete();
+  /// Returns the number of steps of the whole run, which --epochs makes depend
+  /// on the data.
+  Result<std::int64_t> findLength(Program &program);
   /// Trains, reports progress on the terminal, and returns the exit code.
   /// `model` is the file of the model or bundle, `directory` the directory of
   /// its weights.

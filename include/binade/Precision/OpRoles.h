@@ -4,23 +4,14 @@
 #define BINADE_PRECISION_OPROLES_H
 
 #include "binade/IR/Binade.h"
+#include "binade/Precision/CountOrShare.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::binade {
 
-/// A number of blocks, or a share of all blocks in [0, 1].
-struct BlockCount {
-  double number = 0;
-  bool isShare = false;
-
-  /// Returns the number of blocks out of `all`; a share is rounded to nearest.
-  unsigned resolve(unsigned all) const;
-  bool operator==(const BlockCount &) const = default;
-};
-
 /// The first and the last blocks of the chain of repeated blocks.
 struct BlockEnds {
-  BlockCount first, last;
+  CountOrShare first, last;
 
   bool operator==(const BlockEnds &) const = default;
 };

@@ -6,6 +6,7 @@
 #include "binade/IR/AlarmRequests.h"
 #include "binade/IR/ExchangeFormat.h"
 #include "binade/Precision/Costs.h"
+#include "binade/Precision/CountOrShare.h"
 #include "binade/Precision/Evidence.h"
 #include "binade/Precision/LayerProducts.h"
 #include "binade/Precision/StateFormats.h"
@@ -155,6 +156,17 @@ struct CutSettings {
 /// or that of the result.
 enum class BiasFormat { Wide, Narrow };
 
+/// A policy under which training continues.
+struct PolicySwitch {
+  /// The steps before this policy.
+  CountOrShare after;
+  std::string policy; ///< The name of a shipped policy, or a file.
+  LocationAttr location;
+};
+
+/// Returns the words `after 85% of all steps` or `after 100 steps`.
+std::string describeStart(const PolicySwitch &later);
+
 /// A precision policy: two formats, rules, and loss scaling. A policy without
 /// rules whose two formats are equal decides nothing.
 struct Policy {
@@ -185,6 +197,9 @@ struct Policy {
   /// The alarms of runs under this policy and their action, combined with those
   /// of the extended policy.
   AlarmRequests alarms;
+  /// The policies under which training continues, in their order. Other
+  /// commands use the policy itself.
+  std::optional<std::vector<PolicySwitch>> schedule;
   /// The ranges that a run recorded, if a user passed them; not part of
   /// `source`.
   std::shared_ptr<const Evidence> evidence;
@@ -212,6 +227,10 @@ std::vector<StringRef> getPolicyNames();
 /// Looks for the policy that it extends in the same directory. Emits errors
 /// with file, line and column.
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
+
+/// Warns if `policy` has a schedule: a compiled step keeps the formats before
+/// its first switch.
+void warnOfSchedule(const Policy &policy);
 
 /// Reads a policy from the texts that a module stores.
 FailureOr<Policy> readPolicy(PolicyAttr source);

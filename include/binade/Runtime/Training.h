@@ -94,6 +94,9 @@ struct TrainOptions {
   double maxSeconds = 0;
   /// Stops training after this step, even if it is before `steps`; 0 for never.
   std::int64_t stopAfter = 0;
+  /// Ends this loop after the step, because training continues under another
+  /// policy; 0 for never.
+  std::int64_t switchAfter = 0;
   /// Number of first steps whose gradients are written.
   std::int64_t saveGradients = 0;
   /// File for the inputs of the last step: its ports, named "role/name", before
@@ -150,6 +153,9 @@ struct TrainSummary {
   double milliseconds = 0;
   std::uint32_t epochs = 0; ///< Epochs started.
   bool isAlarmed = false;   ///< Whether an alarm ended training.
+  /// Whether training continues under another policy, by an alarm or by
+  /// `switchAfter`.
+  bool switchesPolicy = false;
   /// The code of `interrupted`, or NumericGuard if an alarm with the action
   /// Stop ended training or the final weights are not finite.
   int exitCode = ExitCode::Ok;

@@ -234,14 +234,9 @@ bool OpRoles::isAt(Operation *op, LayerPosition position) const {
   return hasWeight(op, [&](Value weight) { return weights.contains(weight); });
 }
 
-unsigned BlockCount::resolve(unsigned all) const {
-  double count = isShare ? std::round(number * all) : number;
-  return static_cast<unsigned>(std::min<double>(count, all));
-}
-
 bool OpRoles::isIn(Operation *op, const BlockEnds &range) const {
-  unsigned first = range.first.resolve(numBlocks),
-           last = range.last.resolve(numBlocks);
+  int64_t first = range.first.resolve(numBlocks),
+          last = range.last.resolve(numBlocks);
   return hasWeight(op, [&](Value weight) {
     auto found = blocks.find(weight);
     return found != blocks.end() &&

@@ -103,6 +103,7 @@ static Policy extend(const Policy &base, Policy change) {
   inherit(&Policy::limits);
   inherit(&Policy::amaxHalfLife);
   inherit(&Policy::exchange);
+  inherit(&Policy::schedule);
   change.rules.insert(change.rules.begin(), base.rules.begin(),
                       base.rules.end());
   change.statistics.insert(change.statistics.begin(), base.statistics.begin(),
@@ -178,6 +179,20 @@ static PolicyAttr buildSource(MLIRContext *context, StringRef name,
                          StringAttr::get(context, text), costs, base);
 }
 
+/// Finds the policies of the schedule, relative to `folder`, and replaces the
+/// names of users' files by their paths.
+static LogicalResult completeSchedule(Policy &policy, StringRef folder) {
+  for (PolicySwitch &later : *policy.schedule) {
+    FailureOr<DataFile> found =
+        findFile(policies(), later.policy, folder, later.location);
+    if (failed(found))
+      return failure();
+    if (found->isUser)
+      later.policy = found->file;
+  }
+  return success();
+}
+
 /// `readers` are the files that are being loaded, each extending the next.
 static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
                               SmallVectorImpl<std::string> &readers) {
@@ -186,6 +201,10 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
     return failure();
   if (failed(completeAlarms(policy->alarms,
                             llvm::sys::path::parent_path(file.file))))
+    return failure();
+  if (policy->schedule &&
+      failed(
+          completeSchedule(*policy, llvm::sys::path::parent_path(file.file))))
     return failure();
   PolicyAttr base;
   if (!policy->extends.empty()) {
@@ -221,6 +240,38 @@ static FailureOr<Policy> load(const DataFile &file, MLIRContext *context,
   return policy;
 }
 
+/// Loads the policies of the schedule. They may have no schedule, and no switch
+/// after an alarm, of their own.
+static LogicalResult checkSchedule(const Policy &policy, MLIRContext *context) {
+  if (!policy.schedule)
+    return success();
+  auto switches = [](const Policy &one) {
+    return one.alarms.action &&
+           StringRef(one.alarms.action->text).starts_with(kSwitchWord);
+  };
+  if (!policy.schedule->empty() && switches(policy))
+    return emitError(policy.alarms.action->location)
+           << "a policy with a schedule cannot also switch after an alarm";
+  for (const PolicySwitch &later : *policy.schedule) {
+    FailureOr<DataFile> file =
+        findFile(policies(), later.policy,
+                 /*folder=*/std::nullopt, later.location);
+    SmallVector<std::string> readers;
+    FailureOr<Policy> next =
+        failed(file) ? FailureOr<Policy>() : load(*file, context, readers);
+    if (failed(next))
+      return failure();
+    if (next->schedule && !next->schedule->empty())
+      return emitError(later.location)
+             << "policy '" << later.policy << "' has a schedule of its own";
+    if (switches(*next))
+      return emitError(later.location)
+             << "policy '" << later.policy
+             << "' switches to another after an alarm";
+  }
+  return success();
+}
+
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
   FailureOr<DataFile> file = findFile(policies(), name, /*folder=*/std::nullopt,
                                       UnknownLoc::get(context));
@@ -229,7 +280,10 @@ FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context) {
   // A pass has loaded the dialect already, and must not load one itself.
   context->getOrLoadDialect<BinadeDialect>();
   SmallVector<std::string> readers;
-  return load(*file, context, readers);
+  FailureOr<Policy> policy = load(*file, context, readers);
+  if (failed(policy) || failed(checkSchedule(*policy, context)))
+    return failure();
+  return policy;
 }
 
 llvm::Expected<NameGlob> buildGlob(StringRef text, MLIRContext *context) {

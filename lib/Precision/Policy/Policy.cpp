@@ -1,9 +1,21 @@
 //===- Policy.cpp - Precision policies ------------------------------------===//
 
 #include "binade/Precision/Policy.h"
+#include "binade/IR/Diagnostics.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
+
+int64_t CountOrShare::resolve(int64_t all) const {
+  double total = static_cast<double>(all);
+  double count = isShare ? std::round(number * total) : number;
+  return static_cast<int64_t>(std::min(count, total));
+}
+
+std::string CountOrShare::print() const {
+  return isShare ? formatNumber(100 * number) + "%" : formatNumber(number);
+}
 
 bool mlir::binade::hasChosenFormat(PrecisionOpInterface op) {
   for (unsigned i = 0, e = op->getNumOperands(); i < e; ++i)

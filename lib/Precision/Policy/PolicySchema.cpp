@@ -17,11 +17,8 @@ static std::string getKey(const PolicyRule &rule) {
   auto number = [](auto member) {
     return std::to_string(member ? static_cast<int>(*member) : -1);
   };
-  auto count = [](BlockCount blocks) {
-    return formatNumber(blocks.number) + (blocks.isShare ? "%" : "");
-  };
-  std::string blocks = match.blocks ? count(match.blocks->first) + ":" +
-                                          count(match.blocks->last)
+  std::string blocks = match.blocks ? match.blocks->first.print() + ":" +
+                                          match.blocks->last.print()
                                     : "";
   // Names of ops have no spaces.
   return (rule.settings.areOfUpdates() ? "updates " : "") +
@@ -266,7 +263,12 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
                "Statistics to compute, in the syntax of --stats: "
                "KIND[/GLOB],...:STATISTIC,...[@every=N]",
                &Policy::statistics, yamlList(yamlString())),
-       alarmsKey(), onAlarmKey()},
+       alarmsKey(), onAlarmKey(),
+       yamlKey(
+           "schedule",
+           "Policies that training continues under after a number of steps, "
+           "in their order; an empty list for none",
+           &Policy::schedule, yamlSchedule())},
       checkPolicyRules);
   return form;
 }

@@ -51,32 +51,9 @@ static YamlSchema<std::string> opSchema() {
   return {read, llvm::json::Object{{"type", "string"}}};
 }
 
-/// Parses a number of blocks, or a share of them such as 13%.
-static YamlSchema<BlockCount> blockCountSchema() {
-  auto read = [](YamlReader &reader, Node &node,
-                 BlockCount &count) -> LogicalResult {
-    constexpr StringLiteral kExpected =
-        "a number of blocks, or a share of them such as 13%";
-    FailureOr<std::string> word = reader.readScalar(node, kExpected);
-    if (failed(word))
-      return failure();
-    StringRef text = *word;
-    count.isShare = text.consume_back("%");
-    unsigned whole = 0;
-    bool isWrong = count.isShare ? text.getAsDouble(count.number)
-                                 : text.getAsInteger(10, whole);
-    if (isWrong || count.number < 0 || count.number > 100)
-      return reader.error(node, "expected " + kExpected + ", got '" +
-                                    Twine(*word) + "'");
-    count.number = count.isShare ? count.number / 100 : whole;
-    return success();
-  };
-  llvm::json::Object whole{{"type", "integer"}, {"minimum", 0}};
-  llvm::json::Object share{{"type", "string"},
-                           {"pattern", "^[0-9]+([.][0-9]+)?%$"}};
-  return {read,
-          llvm::json::Object{{"anyOf", llvm::json::Array{std::move(whole),
-                                                         std::move(share)}}}};
+static YamlSchema<CountOrShare> blockCountSchema() {
+  constexpr int64_t kMost = 100;
+  return yamlCountOrShare("blocks", 0, kMost);
 }
 
 static YamlSchema<BlockEnds> blocksSchema() {

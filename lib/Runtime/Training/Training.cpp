@@ -67,6 +67,13 @@ private:
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
   bool isTimeUp() const;
+  /// Whether the step that the user wants to stop after is done.
+  bool isEnough() const {
+    return options.stopAfter > 0 && manifest.step >= options.stopAfter;
+  }
+  bool isSwitchDue() const {
+    return options.switchAfter > 0 && manifest.step >= options.switchAfter;
+  }
   bool isInterrupted() const {
     return isTimeUp() ||
            (options.interrupted && options.interrupted() != ExitCode::Ok);
@@ -569,9 +576,8 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
-    bool isEnough = options.stopAfter > 0 && manifest.step >= options.stopAfter;
-    if (summary.exitCode != ExitCode::Ok || isEnough || isTimeUp() ||
-        isAlarmed || isStalled())
+    if (summary.exitCode != ExitCode::Ok || isEnough() || isSwitchDue() ||
+        isTimeUp() || isAlarmed || isStalled())
       break;
     std::int64_t step = manifest.step + 1;
     Result<std::optional<StepMetrics>> done = runStep(step);
@@ -608,6 +614,10 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   bool isDone = manifest.step == options.steps;
   summary.isAlarmed =
       isAlarmed && !(isDone && options.alarms.action == OnAlarm::Switch);
+  bool isOver = isDone || isEnough() || isTimeUp() || isStalled();
+  summary.switchesPolicy =
+      summary.exitCode == ExitCode::Ok && !isOver &&
+      (isAlarmed ? options.alarms.action == OnAlarm::Switch : isSwitchDue());
   if (isAlarmed && options.alarms.action == OnAlarm::Stop)
     summary.exitCode = ExitCode::NumericGuard;
   summary.steps = manifest.step;

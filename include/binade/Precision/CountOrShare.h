@@ -1,0 +1,25 @@
+//===- CountOrShare.h - A number, or a share of all -------------*- C++ -*-===//
+
+#ifndef BINADE_PRECISION_COUNTORSHARE_H
+#define BINADE_PRECISION_COUNTORSHARE_H
+
+#include <cstdint>
+#include <string>
+
+namespace mlir::binade {
+
+/// A number of things, or a share of all in [0, 1].
+struct CountOrShare {
+  double number = 0;
+  bool isShare = false;
+
+  /// Returns the number out of `all`; a share is rounded to nearest.
+  int64_t resolve(int64_t all) const;
+  /// Returns the text in a policy: `8` or `13%`.
+  std::string print() const;
+  bool operator==(const CountOrShare &) const = default;
+};
+
+} // namespace mlir::binade
+
+#endif // BINADE_PRECISION_COUNTORSHARE_H

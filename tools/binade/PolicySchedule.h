@@ -1,0 +1,56 @@
+//===- PolicySchedule.h - Runs under several policies -----------*- C++ -*-===//
+
+#ifndef BINADE_TOOLS_BINADE_POLICYSCHEDULE_H
+#define BINADE_TOOLS_BINADE_POLICYSCHEDULE_H
+
+#include "Options.h"
+#include "binade/Precision/CountOrShare.h"
+#include "binade/Runtime/Program.h"
+
+/// The policies of a run, in the order in which it trains under them.
+class PolicySchedule {
+public:
+  /// A part of the run under one policy.
+  struct Part {
+    std::string policy; ///< A name, or a file.
+    std::string hash;
+    /// The steps before this part; none for the first one.
+    mlir::binade::CountOrShare after;
+    /// Where the schedule names the policy: a file, and a line and column.
+    std::string file, place;
+  };
+  /// Where a run continues.
+  struct Position {
+    size_t part = 0;
+    /// Whether the newest checkpoint is of another part, so that it has to be
+    /// converted.
+    bool converts = false;
+  };
+
+  /// Returns the schedule of a policy; it is empty if the policy has none, or
+  /// cannot be loaded, which compilation reports.
+  static PolicySchedule load(const std::string &policy);
+
+  bool isEmpty() const { return parts.empty(); }
+  size_t size() const { return parts.size(); }
+  const Part &operator[](size_t part) const { return parts[part]; }
+
+  /// Returns the step after which a part ends, out of `steps`; 0 for the last
+  /// one.
+  int64_t findEnd(size_t part, int64_t steps) const;
+  /// Returns the part of the first step after `done` steps.
+  size_t findPart(int64_t done, int64_t steps) const;
+  /// Returns where the run in `directory` continues.
+  Position findPosition(const std::string &directory, int64_t steps) const;
+
+  /// Fails if the plan of a part stores a parameter, buffer or optimizer state
+  /// in another format than `first`, the plan of the first part.
+  ::binade::Result<void> checkStates(const ::binade::Plan &first,
+                                     const ::binade::Plan &other,
+                                     const Part &part) const;
+
+private:
+  std::vector<Part> parts;
+};
+
+#endif // BINADE_TOOLS_BINADE_POLICYSCHEDULE_H
