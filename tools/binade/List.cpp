@@ -81,7 +81,7 @@ static void listFormats() {
 static void listStatistics() {
   llvm::outs() << "kinds of values; * means all kinds\n";
   for (const WatchedKindInfo &kind : getWatchedKinds())
-    llvm::outs() << "  " << llvm::left_justify(kind.name, 17) << kind.summary
+    llvm::outs() << "  " << llvm::left_justify(kind.name, 23) << kind.summary
                  << "\n";
   llvm::outs() << "\n"
                   "statistics of n elements x; (FORMAT) is the value's format, "
