@@ -115,7 +115,7 @@ private:
     Phase phase =
         one.statistic.info->isOfUpdate ? Phase::Optimizer : watched.phase;
     for (Operation *op = first; op != end; op = op->getNextNode()) {
-      setPhase(op, phase);
+      setPhase(op, parts.getPhaseOf(op).value_or(phase));
       op->setAttr(kEveryAttr, b.getI64IntegerAttr(one.every));
     }
     if (!value)

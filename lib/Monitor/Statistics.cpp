@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ValueStatistics.h"
+#include "QuantizationNoise.h"
 #include "binade/IR/Formats.h"
 #include <cmath>
 
@@ -251,6 +251,13 @@ static const StatisticInfo kStatistics[] = {
      "signal to noise of the first cast to a narrower format, or quantization, "
      "that reads the value",
      false, [](ValueStatistics &s, FloatType) { return buildNoise(s); }},
+    {"noise", "sqrt((e b + a f + e f) / k)", "",
+     "estimated norm of the noise that quantized operands add to a product of "
+     "k "
+     "terms: a and b are the sums of squares of its operands, e and f those of "
+     "their rounding errors",
+     false,
+     [](ValueStatistics &s, FloatType) { return buildQuantizationNoise(s); }},
     {"lost", "#{g != 0, x' = x} / #{g != 0}", "share",
      "weights with a nonzero gradient g that their update does not change, "
      "nor their master weight, remainder or compensation",

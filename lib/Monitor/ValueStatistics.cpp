@@ -17,6 +17,20 @@ ValueStatistics::ValueStatistics(ImplicitLocOpBuilder &b,
                                  const WatchedValue &watched)
     : b(b), watched(watched), count(typeOf(watched.value).getNumElements()) {}
 
+/// Returns the op before the insertion point; null at the start of the block.
+static Operation *getLast(OpBuilder &b) {
+  Block::iterator point = b.getInsertionPoint();
+  return point == b.getInsertionBlock()->begin() ? nullptr : &*std::prev(point);
+}
+
+ValueStatistics::PhaseScope::PhaseScope(ValueStatistics &s, Phase phase)
+    : s(s), phase(phase), before(getLast(s.b)) {}
+
+ValueStatistics::PhaseScope::~PhaseScope() {
+  for (Operation *op = getLast(s.b); op && op != before; op = op->getPrevNode())
+    s.phases[op] = phase;
+}
+
 Value ValueStatistics::asElements(Value x) {
   x = buildCast(b, x, b.getF32Type());
   return typeOf(x).getRank() > 0 ? x : buildReshape(b, x, {1});
@@ -24,14 +38,18 @@ Value ValueStatistics::asElements(Value x) {
 
 Value ValueStatistics::elements() {
   Value x = asElements(watched.shown);
-  Value factor = watched.factor;
-  if (watched.scale)
-    factor = UnscaleFactorOp::create(
-        b, RankedTensorType::get({}, b.getF32Type()), watched.scale);
-  if (!factor)
+  Value scalar = factor();
+  if (!scalar)
     return x;
-  factor = buildBroadcast(b, factor, {}, typeOf(x).getShape());
-  return MulOp::create(b, x, factor);
+  return MulOp::create(b, x,
+                       buildBroadcast(b, scalar, {}, typeOf(x).getShape()));
+}
+
+Value ValueStatistics::factor() {
+  if (!watched.scale)
+    return watched.factor;
+  return UnscaleFactorOp::create(b, RankedTensorType::get({}, b.getF32Type()),
+                                 watched.scale);
 }
 
 Value ValueStatistics::magnitudes(Value x) { return AbsOp::create(b, x); }

@@ -15,6 +15,21 @@ class ValueStatistics {
 public:
   ValueStatistics(ImplicitLocOpBuilder &b, const WatchedValue &watched);
 
+  /// While it exists, ops are built for `phase`, instead of that of the watched
+  /// value.
+  class PhaseScope {
+  public:
+    PhaseScope(ValueStatistics &s, Phase phase);
+    ~PhaseScope();
+    PhaseScope(const PhaseScope &) = delete;
+    PhaseScope &operator=(const PhaseScope &) = delete;
+
+  private:
+    ValueStatistics &s;
+    Phase phase;
+    Operation *before; ///< The last op that was built earlier; null for none.
+  };
+
   ImplicitLocOpBuilder &builder() { return b; }
   const WatchedValue &getWatched() const { return watched; }
 
@@ -23,6 +38,8 @@ public:
   Value elements();
   /// Returns the elements in the shape of the watched value.
   Value exact() { return asElements(watched.value); }
+  /// Returns the factor of the elements, an f32 scalar; null for none.
+  Value factor();
   /// Returns the magnitudes of `x`, which has the shape of `elements`.
   Value magnitudes(Value x);
   /// Returns the number of elements.
@@ -54,12 +71,19 @@ public:
   /// Converts `x`, of the watched value's shape, to f32 with at least one axis.
   Value asElements(Value x);
 
+  /// The phase of an op that was built; none for that of the watched value.
+  std::optional<Phase> getPhaseOf(Operation *op) const {
+    auto found = phases.find(op);
+    return found == phases.end() ? std::nullopt : std::optional(found->second);
+  }
+
 private:
   SmallVector<int64_t> getAxes(Value x) const;
 
   ImplicitLocOpBuilder &b;
   const WatchedValue &watched;
   int64_t count;
+  llvm::DenseMap<Operation *, Phase> phases;
 };
 
 } // namespace mlir::binade
