@@ -21,7 +21,8 @@ def Binade_TransformAttr : Binade_Attr<"Transform", "transform"> {
     `binade.hadamard`. The matrix is orthonormal, so that the result of the contraction is
     the same up to rounding. With `signs = fixed`, element i of a group has the sign
     v[i mod 16] v[i / 16], where v is the vector of NVIDIA's recipe for NVFP4. With `step`,
-    signs are drawn in each step, from its seed and number; with `none`, there are none.
+    signs are drawn in each step, from the seed and the number of the step; with `none`,
+    there are none.
 
     Example:
 

@@ -57,7 +57,7 @@ def Binade_HadamardSigns : Binade_Enum<"HadamardSigns",
     "signs of a Hadamard transform", [
       I32EnumCase<"None", 0, "none">,
       I32EnumCase<"Fixed", 1, "fixed">, // one vector, the same in all steps
-      I32EnumCase<"Step", 2, "step">,   // drawn in each step, from its seed and number
+      I32EnumCase<"Step", 2, "step">,   // drawn in each step
     ]>;
 
 def Binade_FormatRole : Binade_Enum<"FormatRole",
