@@ -113,8 +113,8 @@ struct MaterializePipelineOptions
                      "24MiB, or 60% of their size without a limit")};
   Option<bool> recomputesMatmuls{
       *this, "recompute-matmuls",
-      llvm::cl::desc("to meet the budget, recompute values by matmuls and "
-                     "convolutions, too"),
+      llvm::cl::desc("to meet the budget, also recompute values that need a "
+                     "matmul or a convolution"),
       llvm::cl::init(false)};
 };
 

@@ -191,9 +191,9 @@ void StepArguments::add(CLI::App &command) {
                   "are recomputed, then quantized, until the rest fits")
       ->type_name("BYTES|PERCENT");
   command.add_flag("--recompute-matmuls", options.recomputesMatmuls,
-                   "To meet --activation-memory, recompute values by matmuls "
-                   "and convolutions, too, before values are quantized: "
-                   "exact, but slower");
+                   "To meet --activation-memory, also recompute values that "
+                   "need a matmul or a convolution, before any value is "
+                   "quantized: exact, but slower");
   command.add_flag("--stable-embedding", options.stableEmbedding,
                    "Insert a layer norm after each embedding lookup, before "
                    "position embeddings are added");

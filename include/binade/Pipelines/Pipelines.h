@@ -61,7 +61,8 @@ struct CompileOptions {
   /// The limit of the memory of saved values, such as "24MiB" or "60%"; empty
   /// for no limit.
   std::string budget;
-  /// Whether matmuls are recomputed to meet `budget`.
+  /// Whether values that need a matmul or a convolution are recomputed to meet
+  /// `budget`.
   bool recomputesMatmuls = false;
   /// Formats of optimizer states, which override the policy: FORMAT or
   /// GLOB:FORMAT.

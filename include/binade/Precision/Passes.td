@@ -235,13 +235,13 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
     norms, reductions, lookups and copies compute from values that are saved anyway, in
     descending order of the bytes that they free per element read and written. With
     `recompute-matmuls`, values that need a matmul or a convolution follow, in descending
-    order of the bytes that they free per multiply-add; what one of them is recomputed from
-    is not recomputed by a matmul itself. Then values are quantized: first those whose
-    error affects the gradient of only one parameter, such as operands of matmuls, the
-    largest first; then the others, those that the backward pass reads last first, because
-    their error affects the fewest gradients. Decisions of users, statistics of rows,
-    integers and tensors of fewer than 4096 elements are not quantized. Choices that turn
-    out to be unnecessary are undone.
+    order of the bytes that they free per multiply-add; the values from which one of them
+    is recomputed are not recomputed by a matmul themselves. Then values are quantized:
+    first those whose error affects the gradient of only one parameter, such as operands of
+    matmuls, the largest first; then the others, those that the backward pass reads last
+    first, because their error affects the fewest gradients. Decisions of users, statistics
+    of rows, integers and tensors of fewer than 4096 elements are not quantized. Choices
+    that turn out to be unnecessary are undone.
 
     Example:
 
@@ -291,7 +291,8 @@ def FitMemoryBudgetPass : Pass<"binade-fit-memory-budget", "::mlir::ModuleOp"> {
            "Memory limit of the saved values, such as 24MiB, or a percentage of their size "
            "without a limit, such as 60%. Empty means no limit.">,
     Option<"recomputesMatmuls", "recompute-matmuls", "bool", /*default=*/"false",
-           "Recompute values by matmuls and convolutions, too, before values are quantized.">,
+           "Also recompute values that need a matmul or a convolution, before any value is "
+           "quantized.">,
   ];
   let dependentDialects = ["::mlir::binade::BinadeDialect"];
 }
