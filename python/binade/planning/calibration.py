@@ -21,15 +21,16 @@ class Measurement:
 
 
 def fit_level(name: str, measured: Sequence[Measurement], at_once: int = 0) -> Level:
-    """Returns the level of ring all-reduces that take what was measured.
+    """Fits a level to the times of ring all-reduces.
 
-    Latency, inverse bandwidth and, if some measurements have more than ``at_once`` ranks, the time
-    until a waiting rank runs minimize the squares of the relative errors: a linear problem.
+    Chooses the latency, the inverse bandwidth and, if some measurements have more than ``at_once``
+    ranks, the wake-up time that minimize the sum of squared relative errors (linear least squares).
 
     Args:
       at_once: The number of processes that the machine runs at the same time: its cores.
     """
-    # The time of a level in which only one of the parameters is not 0.
+    # Times are linear in latency, inverse bandwidth and wake-up time: each of these levels has
+    # only one of them.
     units = [
         Level(name, 0, 1.0, math.inf, at_once, ("ring",)),
         Level(name, 0, 0.0, 1.0, at_once, ("ring",)),
@@ -43,7 +44,7 @@ def fit_level(name: str, measured: Sequence[Measurement], at_once: int = 0) -> L
 
 
 def _fit(columns: np.ndarray) -> tuple[float, float, float]:
-    """Returns the weights of the columns, none below 0, whose sum is nearest to 1."""
+    """Returns nonnegative weights with which the weighted sum of the columns is nearest to 1."""
     found, *_ = np.linalg.lstsq(columns.T, np.ones(columns.shape[1]), rcond=None)
     if len(found) == 3 and found[2] < 0:
         return _fit(columns[:2])

@@ -64,11 +64,11 @@ class Level:
         0 for the outermost level, which connects all.
       latency: Seconds from the start of a message until its first byte arrives.
       bandwidth: Bytes per second that a rank sends, while it receives as many.
-      at_once: The number of ranks that a machine runs at the same time; more ranks take turns,
-        and messages take longer in proportion. 0 if there is no such limit.
+      at_once: The number of ranks that a machine runs at the same time; with more, ranks take
+        turns, and messages take longer in proportion. 0 if there is no such limit.
       algorithms: Names of ``STEPS``; the fastest of them is used.
-      wakeup: Seconds until the machine runs a rank that a message has arrived for, if ranks take
-        turns; added to each message.
+      wakeup: Seconds from the arrival of a message until its rank gets a core; added to each
+        message if there are more than ``at_once`` ranks.
     """
 
     name: str
