@@ -464,13 +464,13 @@ static void printReaderNote(const Program &program, const std::string &out) {
                "safetensors.numpy does not\n";
 }
 
-Result<std::int64_t> TrainArguments::findLength(Program &program) {
+Result<std::int64_t> TrainArguments::findTotalSteps(Program &program) {
   if (train.epochs == 0)
     return train.steps;
   Result<Data> opened = Data::open(program, data.options);
   if (!opened)
     return opened.takeError();
-  // `run` counts again, and reports it.
+  // `run` counts the steps again, and prints their number.
   if (Result<void> done = countSteps(program, *opened, train); !done)
     return done.takeError();
   return train.steps;

@@ -47,7 +47,7 @@ struct Compiled {
 static Policy readPolicy(const CompileOptions &options, MLIRContext *context,
                          Reports &reports) {
   Policy policy = reports.take(loadPolicy(options.policy, context));
-  warnOfSchedule(policy);
+  warnAboutIgnoredSchedule(policy);
   reports.check(addEvidence(policy, options.ranges, context));
   reports.check(addStateFormats(policy, options.states, context));
   return policy;

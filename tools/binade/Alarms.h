@@ -24,7 +24,8 @@ struct AlarmArguments {
            const OutputArguments &output) const;
 };
 
-/// Returns the manifest of the newest complete checkpoint of a run.
+/// Returns the manifest of the newest complete checkpoint of a run, if it has
+/// one.
 std::optional<::binade::Manifest> findNewestManifest(const std::string &run);
 
 /// Returns whether the newest complete checkpoint of a run uses `policy`.

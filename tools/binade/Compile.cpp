@@ -69,7 +69,7 @@ struct CompileCommand {
           "the policy asks to continue under '")
           << ::binade::printable(bundle->plan.alarms.policy) << "'";
     if (FailureOr<Policy> policy = model.loadPolicy(step); succeeded(policy))
-      warnOfSchedule(*policy);
+      warnAboutIgnoredSchedule(*policy);
     Result<void> written =
         write(std::move(*bundle), last, model.getDirectory());
     return written ? ExitCode::Ok : fail(written.error());

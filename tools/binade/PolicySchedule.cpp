@@ -1,4 +1,4 @@
-//===- PolicySchedule.cpp - Runs under several policies -------------------===//
+//===- PolicySchedule.cpp - The policies of a run -------------------------===//
 
 #include "PolicySchedule.h"
 #include "Alarms.h"
@@ -55,8 +55,8 @@ PolicySchedule::findPosition(const std::string &directory,
   return position;
 }
 
-/// Returns how a plan stores the tensors that a switch of the policy keeps, by
-/// their names in checkpoints.
+/// Returns the formats in which a plan stores parameters, buffers and optimizer
+/// states, by their names in checkpoints.
 static std::map<std::string, std::string>
 describeStates(const ::binade::Plan &plan) {
   std::map<std::string, std::string> found;
@@ -82,17 +82,18 @@ Result<void> PolicySchedule::checkStates(const ::binade::Plan &first,
   std::map<std::string, std::string> all = before;
   all.insert(after.begin(), after.end());
   for (const auto &[name, _] : all) {
-    std::string here = find(before, name), there = find(after, name);
-    if (here == there)
+    std::string own = find(before, name), later = find(after, name);
+    if (own == later)
       continue;
-    ::binade::Error error{part.file, ::binade::quote(name) + " is " + here +
-                                         " under the first policy, " + there +
+    ::binade::Error error{part.file, ::binade::quote(name) + " is " + own +
+                                         " under the first policy, " + later +
                                          " under " +
                                          ::binade::quote(part.policy)};
     error.part = part.place;
-    return std::move(error).withNote("a schedule keeps every bit of parameters "
-                                     "and optimizer states, so that "
-                                     "its policies have to store them alike");
+    return std::move(error).withNote(
+        "a schedule keeps every bit of parameters and optimizer states, so "
+        "that "
+        "its policies have to store them in the same formats");
   }
   return {};
 }

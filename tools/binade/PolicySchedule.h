@@ -1,4 +1,4 @@
-//===- PolicySchedule.h - Runs under several policies -----------*- C++ -*-===//
+//===- PolicySchedule.h - The policies of a run -----------------*- C++ -*-===//
 
 #ifndef BINADE_TOOLS_BINADE_POLICYSCHEDULE_H
 #define BINADE_TOOLS_BINADE_POLICYSCHEDULE_H
@@ -7,7 +7,7 @@
 #include "binade/Precision/CountOrShare.h"
 #include "binade/Runtime/Program.h"
 
-/// The policies of a run, in the order in which it trains under them.
+/// The policies of a run and the steps between which it uses each of them.
 class PolicySchedule {
 public:
   /// A part of the run under one policy.
@@ -22,23 +22,24 @@ public:
   /// Where a run continues.
   struct Position {
     size_t part = 0;
-    /// Whether the newest checkpoint is of another part, so that it has to be
-    /// converted.
+    /// Whether the newest checkpoint was written under another policy of the
+    /// schedule, so that it has to be converted.
     bool converts = false;
   };
 
-  /// Returns the schedule of a policy; it is empty if the policy has none, or
-  /// cannot be loaded, which compilation reports.
+  /// Returns the schedule of a policy. It is empty if the policy has none, or
+  /// if one of the policies cannot be loaded, which compilation reports.
   static PolicySchedule load(const std::string &policy);
 
   bool isEmpty() const { return parts.empty(); }
   size_t size() const { return parts.size(); }
   const Part &operator[](size_t part) const { return parts[part]; }
 
-  /// Returns the step after which a part ends, out of `steps`; 0 for the last
-  /// one.
+  /// Returns the step after which a part of a run of `steps` steps ends; 0 for
+  /// the last part.
   int64_t findEnd(size_t part, int64_t steps) const;
-  /// Returns the part of the first step after `done` steps.
+  /// Returns the part in which a run of `steps` steps continues after step
+  /// `done`.
   size_t findPart(int64_t done, int64_t steps) const;
   /// Returns where the run in `directory` continues.
   Position findPosition(const std::string &directory, int64_t steps) const;

@@ -149,13 +149,14 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
 
 std::variant<int64_t, int> TrainCommand::check(const PolicySchedule &schedule) {
   Model model(import.model, output);
-  // The number of steps may depend on the data, which are opened for a program.
+  // With --epochs, the number of steps depends on the data. Opening these needs
+  // the whole program.
   auto first = load(model, schedule[0].policy,
                     /*loadsPlanOnly=*/train.train.epochs == 0);
   if (auto *code = std::get_if<int>(&first))
     return *code;
   auto &program = std::get<Program>(first);
-  Result<int64_t> steps = train.findLength(program);
+  Result<int64_t> steps = train.findTotalSteps(program);
   if (!steps)
     return fail(steps.error());
   for (size_t i = 1; i < schedule.size(); ++i) {
@@ -163,16 +164,15 @@ std::variant<int64_t, int> TrainCommand::check(const PolicySchedule &schedule) {
     auto loaded = load(other, schedule[i].policy, /*loadsPlanOnly=*/true);
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
-    if (Result<void> alike = schedule.checkStates(
+    if (Result<void> checked = schedule.checkStates(
             program.getPlan(), std::get<Program>(loaded).getPlan(),
             schedule[i]);
-        !alike)
-      return fail(alike.error());
+        !checked)
+      return fail(checked.error());
     if (int64_t end = schedule.findEnd(i - 1, *steps); end >= *steps)
       std::cerr << "binade: warning: training ends after step " << *steps
                 << ", before policy " << ::binade::printable(schedule[i].policy)
-                << ", which begins "
-                << "after step " << end << "\n";
+                << ", which begins after step " << end << "\n";
   }
   return *steps;
 }
@@ -182,8 +182,8 @@ int TrainCommand::trainUnder(const PolicySchedule &schedule) {
     return fail(usageError("--on-alarm switch:POLICY cannot be used with a "
                            "policy that has a schedule"));
   if (!train.train.recordRanges.empty())
-    return fail(usageError("--record cannot continue under another policy, as "
-                           "the schedule of the policy demands"));
+    return fail(usageError("--record cannot be used with a policy that has a "
+                           "schedule"));
   auto checked = check(schedule);
   if (auto *code = std::get_if<int>(&checked))
     return *code;
@@ -203,9 +203,9 @@ int TrainCommand::trainUnder(const PolicySchedule &schedule) {
     train.train.resume = true;
     std::chrono::duration<double> elapsed =
         std::chrono::steady_clock::now() - start;
-    constexpr double kLeast = 1e-3; // 0 would remove the limit.
+    constexpr double kMinSeconds = 1e-3; // 0 would remove the limit.
     if (limit > 0)
-      train.train.maxSeconds = std::max(limit - elapsed.count(), kLeast);
+      train.train.maxSeconds = std::max(limit - elapsed.count(), kMinSeconds);
   }
 }
 

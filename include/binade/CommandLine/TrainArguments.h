@@ -43,15 +43,15 @@ struct TrainArguments {
   TrainOptions train;
   /// The command that resumes a run, for messages.
   std::string commandName = "binade train";
-  /// After `run`: whether training continues under another policy.
+  /// After `run`: whether training should continue under another policy.
   bool switchesPolicy = false;
 
   void add(CLI::App &command);
   /// Parses the options that CLI11 stores as text.
   Result<void> complete();
-  /// Returns the number of steps of the whole run, which --epochs makes depend
-  /// on the data.
-  Result<std::int64_t> findLength(Program &program);
+  /// Returns the number of steps of the whole run; with --epochs, it depends on
+  /// the data.
+  Result<std::int64_t> findTotalSteps(Program &program);
   /// Trains, reports progress on the terminal, and returns the exit code.
   /// `model` is the file of the model or bundle, `directory` the directory of
   /// its weights.

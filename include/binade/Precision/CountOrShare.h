@@ -8,14 +8,15 @@
 
 namespace mlir::binade {
 
-/// A number of things, or a share of all in [0, 1].
+/// A number of steps or blocks, or a share of all of them.
 struct CountOrShare {
+  /// The count, or the share in [0, 1].
   double number = 0;
   bool isShare = false;
 
-  /// Returns the number out of `all`; a share is rounded to nearest.
+  /// Returns the count, at most `all`; a share of `all` is rounded to nearest.
   int64_t resolve(int64_t all) const;
-  /// Returns the text in a policy: `8` or `13%`.
+  /// Returns the text as in a policy: `8` or `13%`.
   std::string print() const;
   bool operator==(const CountOrShare &) const = default;
 };

@@ -156,9 +156,9 @@ struct CutSettings {
 /// or that of the result.
 enum class BiasFormat { Wide, Narrow };
 
-/// A policy under which training continues.
+/// An entry of a schedule: the policy to which training switches, and when.
 struct PolicySwitch {
-  /// The steps before this policy.
+  /// The number of steps before the switch, or their share of all steps.
   CountOrShare after;
   std::string policy; ///< The name of a shipped policy, or a file.
   LocationAttr location;
@@ -197,8 +197,8 @@ struct Policy {
   /// The alarms of runs under this policy and their action, combined with those
   /// of the extended policy.
   AlarmRequests alarms;
-  /// The policies under which training continues, in their order. Other
-  /// commands use the policy itself.
+  /// The switches of a run of `binade train`, in their order. Other commands
+  /// use the policy itself for all steps.
   std::optional<std::vector<PolicySwitch>> schedule;
   /// The ranges that a run recorded, if a user passed them; not part of
   /// `source`.
@@ -228,9 +228,9 @@ std::vector<StringRef> getPolicyNames();
 /// with file, line and column.
 FailureOr<Policy> loadPolicy(StringRef name, MLIRContext *context);
 
-/// Warns if `policy` has a schedule: a compiled step keeps the formats before
-/// its first switch.
-void warnOfSchedule(const Policy &policy);
+/// Warns if `policy` has a schedule, which a compiled step ignores: it keeps
+/// the formats before the first switch.
+void warnAboutIgnoredSchedule(const Policy &policy);
 
 /// Reads a policy from the texts that a module stores.
 FailureOr<Policy> readPolicy(PolicyAttr source);

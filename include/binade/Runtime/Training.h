@@ -94,8 +94,8 @@ struct TrainOptions {
   double maxSeconds = 0;
   /// Stops training after this step, even if it is before `steps`; 0 for never.
   std::int64_t stopAfter = 0;
-  /// Ends this loop after the step, because training continues under another
-  /// policy; 0 for never.
+  /// Ends the training loop after this step, so that training can continue
+  /// under another policy; 0 for never.
   std::int64_t switchAfter = 0;
   /// Number of first steps whose gradients are written.
   std::int64_t saveGradients = 0;
@@ -153,8 +153,8 @@ struct TrainSummary {
   double milliseconds = 0;
   std::uint32_t epochs = 0; ///< Epochs started.
   bool isAlarmed = false;   ///< Whether an alarm ended training.
-  /// Whether training continues under another policy, by an alarm or by
-  /// `switchAfter`.
+  /// Whether training should continue under another policy, because of an
+  /// alarm or of `switchAfter`.
   bool switchesPolicy = false;
   /// The code of `interrupted`, or NumericGuard if an alarm with the action
   /// Stop ended training or the final weights are not finite.

@@ -179,8 +179,8 @@ static PolicyAttr buildSource(MLIRContext *context, StringRef name,
                          StringAttr::get(context, text), costs, base);
 }
 
-/// Finds the policies of the schedule, relative to `folder`, and replaces the
-/// names of users' files by their paths.
+/// Finds the policies of the schedule, relative to `folder`, and replaces names
+/// of users' files by paths.
 static LogicalResult completeSchedule(Policy &policy, StringRef folder) {
   for (PolicySwitch &later : *policy.schedule) {
     FailureOr<DataFile> found =
@@ -267,7 +267,7 @@ static LogicalResult checkSchedule(const Policy &policy, MLIRContext *context) {
     if (switches(*next))
       return emitError(later.location)
              << "policy '" << later.policy
-             << "' switches to another after an alarm";
+             << "' switches to another policy after an alarm";
   }
   return success();
 }

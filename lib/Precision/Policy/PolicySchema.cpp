@@ -266,8 +266,8 @@ const YamlSchema<Policy> &mlir::binade::getPolicyFileSchema() {
        alarmsKey(), onAlarmKey(),
        yamlKey(
            "schedule",
-           "Policies that training continues under after a number of steps, "
-           "in their order; an empty list for none",
+           "Policies to which training switches, each after a number of steps, "
+           "in this order; an empty list for none",
            &Policy::schedule, yamlSchedule())},
       checkPolicyRules);
   return form;

@@ -22,9 +22,9 @@ YamlSchema<PolicySelector> yamlSelector();
 YamlSchema<ProductTransform> yamlTransform();
 YamlSchema<CutSettings> yamlCut();
 YamlSchema<std::vector<PolicySwitch>> yamlSchedule();
-/// Parses a number of `things` in [least, most], or a share of them.
-YamlSchema<CountOrShare> yamlCountOrShare(StringRef things, int64_t least,
-                                          int64_t most);
+/// Parses a number of `things` in [min, max], or a share of them.
+YamlSchema<CountOrShare> yamlCountOrShare(StringRef things, int64_t min,
+                                          int64_t max);
 /// Parses the name of a quantized format for tensors.
 YamlSchema<QuantizedAttr> yamlTensorFormat();
 

@@ -8,10 +8,10 @@ using namespace mlir::binade;
 using Node = YamlReader::Node;
 
 YamlSchema<CountOrShare>
-mlir::binade::yamlCountOrShare(StringRef things, int64_t least, int64_t most) {
+mlir::binade::yamlCountOrShare(StringRef things, int64_t min, int64_t max) {
   std::string expected = llvm::formatv(
       "a number of {0} from {1} to {2}, or a share of them such as 13%", things,
-      least, most);
+      min, max);
   auto read = [=](YamlReader &reader, Node &node,
                   CountOrShare &count) -> LogicalResult {
     FailureOr<std::string> word = reader.readScalar(node, expected);
@@ -24,7 +24,7 @@ mlir::binade::yamlCountOrShare(StringRef things, int64_t least, int64_t most) {
         count.isShare
             ? text.getAsDouble(count.number) ||
                   !(count.number >= 0 && count.number <= 100)
-            : text.getAsInteger(10, whole) || whole < least || whole > most;
+            : text.getAsInteger(10, whole) || whole < min || whole > max;
     if (isWrong)
       return reader.error(node, "expected " + Twine(expected) + ", got '" +
                                     *word + "'");
@@ -32,7 +32,7 @@ mlir::binade::yamlCountOrShare(StringRef things, int64_t least, int64_t most) {
         count.isShare ? count.number / 100 : static_cast<double>(whole);
     return success();
   };
-  llvm::json::Object whole{{"type", "integer"}, {"minimum", least}};
+  llvm::json::Object whole{{"type", "integer"}, {"minimum", min}};
   llvm::json::Object share{{"type", "string"},
                            {"pattern", "^[0-9]+([.][0-9]+)?%$"}};
   return {read,
@@ -46,18 +46,20 @@ std::string mlir::binade::describeStart(const PolicySwitch &later) {
 }
 
 static YamlSchema<PolicySwitch> switchSchema() {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMaxSteps = std::numeric_limits<int32_t>::max();
   auto check = [](YamlReader &reader, Node &node, PolicySwitch &later) {
     later.location = reader.getLoc(node);
-    bool isWhole = later.after != CountOrShare() && !later.policy.empty();
-    return isWhole ? success()
-                   : reader.error(node, "expected 'after', above 0, and "
-                                        "'policy'");
+    bool isComplete = later.after != CountOrShare() && !later.policy.empty();
+    return isComplete ? success()
+                      : reader.error(node, "expected the keys 'after', above "
+                                           "0, and 'policy'");
   };
   return yamlMapping<PolicySwitch>(
-      "a later policy",
-      {yamlKey("after", "Steps before this policy, or a share of all steps",
-               &PolicySwitch::after, yamlCountOrShare("steps", 1, kMost)),
+      "an entry of a schedule",
+      {yamlKey("after",
+               "Steps after which the run switches to this policy, or a share "
+               "of all steps",
+               &PolicySwitch::after, yamlCountOrShare("steps", 1, kMaxSteps)),
        yamlKey("policy",
                "The policy: a name that 'binade list policies' prints, or a "
                "file next to this one",
@@ -78,7 +80,7 @@ YamlSchema<std::vector<PolicySwitch>> mlir::binade::yamlSchedule() {
           if (before.isShare == after.isShare && after.number <= before.number)
             return emitError(switches[i].location)
                    << "begins " << describeStart(switches[i])
-                   << ", not later than the policy before, which begins "
+                   << ", not later than the previous policy, which begins "
                    << describeStart(switches[i - 1]);
         }
         return success();
@@ -86,7 +88,7 @@ YamlSchema<std::vector<PolicySwitch>> mlir::binade::yamlSchedule() {
       std::move(list.schema)};
 }
 
-void mlir::binade::warnOfSchedule(const Policy &policy) {
+void mlir::binade::warnAboutIgnoredSchedule(const Policy &policy) {
   if (!policy.schedule || policy.schedule->empty())
     return;
   const PolicySwitch &later = policy.schedule->front();

@@ -52,8 +52,8 @@ static YamlSchema<std::string> opSchema() {
 }
 
 static YamlSchema<CountOrShare> blockCountSchema() {
-  constexpr int64_t kMost = 100;
-  return yamlCountOrShare("blocks", 0, kMost);
+  constexpr int64_t kMaxBlocks = 100;
+  return yamlCountOrShare("blocks", 0, kMaxBlocks);
 }
 
 static YamlSchema<BlockEnds> blocksSchema() {

@@ -67,8 +67,7 @@ private:
   Result<std::optional<StepMetrics>> runStep(std::int64_t step);
   Result<double> runBatch(std::int64_t step, bool isLast);
   bool isTimeUp() const;
-  /// Whether the step that the user wants to stop after is done.
-  bool isEnough() const {
+  bool isStopDue() const {
     return options.stopAfter > 0 && manifest.step >= options.stopAfter;
   }
   bool isSwitchDue() const {
@@ -576,7 +575,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   while (manifest.step < options.steps) {
     if (options.interrupted)
       summary.exitCode = options.interrupted();
-    if (summary.exitCode != ExitCode::Ok || isEnough() || isSwitchDue() ||
+    if (summary.exitCode != ExitCode::Ok || isStopDue() || isSwitchDue() ||
         isTimeUp() || isAlarmed || isStalled())
       break;
     std::int64_t step = manifest.step + 1;
@@ -614,7 +613,7 @@ TrainingLoop::run(const std::function<void(const StepMetrics &)> &listener) {
   bool isDone = manifest.step == options.steps;
   summary.isAlarmed =
       isAlarmed && !(isDone && options.alarms.action == OnAlarm::Switch);
-  bool isOver = isDone || isEnough() || isTimeUp() || isStalled();
+  bool isOver = isDone || isStopDue() || isTimeUp() || isStalled();
   summary.switchesPolicy =
       summary.exitCode == ExitCode::Ok && !isOver &&
       (isAlarmed ? options.alarms.action == OnAlarm::Switch : isSwitchDue());

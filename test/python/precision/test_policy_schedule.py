@@ -169,7 +169,7 @@ def test_an_extended_schedule_is_inherited_or_removed(data, tmp_path):
     (["-1%", "bf16-amp"], 4, "or a share of them such as 13%, got '-1%'"),
     ([("101%", "bf16-amp")], 4, "got '101%'"),
     ([(5, "bf16-apm")], 4, "unknown policy 'bf16-apm'; did you mean 'bf16-amp'?"),
-    ([(5, "bf16-amp"), (5, "fp32")], 5, "begins after 5 steps, not later than the policy"),
+    ([(5, "bf16-amp"), (5, "fp32")], 5, "begins after 5 steps, not later than the previous"),
     ([("9%", "bf16"), ("5%", "fp32")], 5, "begins after 5% of all steps, not later than"),
     ([(5, "first.yaml")], 4, "has a schedule of its own"),
     ([(5, "bf16-master")], 4, "is F32 under the first policy, BF16 under 'bf16-master'"),
@@ -192,7 +192,7 @@ def test_optimizer_states_have_one_format(data, tmp_path):
     assert (
         "'state/" in process.stderr and "F32 under the first policy" in process.stderr
     )
-    assert "its policies have to store them alike" in process.stderr
+    assert "its policies have to store them in the same formats" in process.stderr
 
 
 def test_a_schedule_and_a_switch_after_an_alarm_exclude_each_other(data, tmp_path):
@@ -210,7 +210,7 @@ def test_ranges_are_not_recorded(data, tmp_path):
     policy = write(tmp_path, (5, "bf16-amp"))
     process = train(data, tmp_path / "run", policy, "--record",
                     f"ranges={tmp_path / 'ranges'}", code=2)  # fmt: skip
-    assert "--record cannot continue under another policy" in process.stderr
+    assert "--record cannot be used with a policy that has a schedule" in process.stderr
 
 
 def test_a_bundle_keeps_the_first_policy(tmp_path):
