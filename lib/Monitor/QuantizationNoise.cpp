@@ -12,8 +12,8 @@ static Value findSource(Value x) {
   return x;
 }
 
-/// Returns the op that quantized the operand `x` of a contraction, before it
-/// was saved and dequantized; null if there is none.
+/// Returns the op that quantized the operand `x` of a contraction, before the
+/// quantized value was saved and dequantized; null if there is none.
 static QuantizeOp findQuantize(Value x) {
   auto dequantize = findSource(x).getDefiningOp<DequantizeOp>();
   if (!dequantize)
@@ -25,10 +25,10 @@ static QuantizeOp findQuantize(Value x) {
 }
 
 namespace {
-/// Sums of squares over an operand.
+/// Sums of squares of an operand.
 struct OperandSums {
-  Value elements; ///< Before the operand was quantized.
-  Value errors;   ///< Null if the operand was not quantized.
+  Value elements; ///< Of the operand before it was quantized.
+  Value errors;   ///< Of its rounding errors; null if it was not quantized.
 };
 } // namespace
 
@@ -37,7 +37,8 @@ static OperandSums buildSums(ValueStatistics &s, Value operand) {
   if (!quantize)
     return {s.sumOfSquares(s.asElements(findSource(operand))), {}};
   ImplicitLocOpBuilder &b = s.builder();
-  // Not in the backward pass, which would keep the operand of the forward pass.
+  // In the phase of the quantization: sums in the backward pass would keep the
+  // unquantized operand of the forward pass in memory.
   ValueStatistics::PhaseScope scope(s, getPhase(quantize));
   auto type = cast<RankedTensorType>(quantize.getX().getType());
   Value rounded = s.asElements(
@@ -59,19 +60,19 @@ Value mlir::binade::buildQuantizationNoise(ValueStatistics &s) {
     return {};
   ImplicitLocOpBuilder &b = s.builder();
   OperandSums l = buildSums(s, left), r = buildSums(s, right);
-  Value variance;
+  Value sum;
   auto add = [&](Value x, Value y) {
     if (!x || !y)
       return;
     Value term = MulOp::create(b, x, y);
-    variance = variance ? AddOp::create(b, variance, term).getResult() : term;
+    sum = sum ? AddOp::create(b, sum, term).getResult() : term;
   };
   add(l.errors, r.elements);
   add(l.elements, r.errors);
   add(l.errors, r.errors);
-  auto terms = static_cast<double>(*macs) /
-               cast<RankedTensorType>(product.getType()).getNumElements();
-  Value norm = SqrtOp::create(b, s.divide(variance, terms));
+  auto length = static_cast<double>(*macs) /
+                cast<RankedTensorType>(product.getType()).getNumElements();
+  Value norm = SqrtOp::create(b, s.divide(sum, length));
   Value factor = s.factor();
   return factor ? MulOp::create(b, norm, buildCast(b, factor, b.getF64Type()))
                 : norm;

@@ -7,15 +7,15 @@
 
 namespace mlir::binade {
 
-/// Builds the estimated norm of the noise in the watched value, a product of
-/// quantized operands. Returns null for other values.
+/// Builds ops that estimate the norm of the error that the quantization of the
+/// operands causes in the watched value, the result of a contraction. Returns
+/// null for other values.
 ///
-/// If the rounding errors of operands A and B are independent, with mean 0, an
-/// element of the product, a sum of k terms, has a noise whose variance is a
-/// sum of k terms, too. With a and b, the sums of squares of all elements of A
-/// and B, and e and f, those of their rounding errors, the sum of all variances
-/// is (e b + a f + e f) / k, if errors and elements do not depend on each
-/// other.
+/// Let the contraction multiply A and B and sum over k elements. Let a and b be
+/// the sums of squares of all elements of A and B, and e and f those of their
+/// rounding errors. If rounding errors have mean 0 and are independent of each
+/// other and of the elements, the expected sum of squares of the error of the
+/// result is (e b + a f + e f) / k.
 Value buildQuantizationNoise(ValueStatistics &s);
 
 } // namespace mlir::binade

@@ -24,7 +24,7 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::Gradient, "gradient",
      "gradients of parameters, without the loss scale, before clipping"},
     {WatchedKind::ScaledGradient, "scaled_gradient",
-     "the same as stored, with the loss scale; * leaves them out without one"},
+     "the same as stored, with the loss scale; if there is none, not in *"},
     {WatchedKind::Loss, "loss", "the loss"},
     {WatchedKind::Input, "input",
      "the operand, other than parameters, of nodes with a parameter"},
@@ -33,8 +33,8 @@ static const WatchedKindInfo kKinds[] = {
     {WatchedKind::OutputGradient, "output_gradient",
      "gradients of the outputs of nodes, without the loss scale"},
     {WatchedKind::ScaledOutputGradient, "scaled_output_gradient",
-     "the same as stored, with the loss scale, and that of the layer; * leaves "
-     "them out without one"},
+     "the same as stored, with the loss scale and that of the layer; if "
+     "there is none, not in *"},
     {WatchedKind::Saved, "saved",
      "values saved for the backward pass, before they are rounded for that"},
     {WatchedKind::State, "state",
@@ -252,10 +252,9 @@ static const StatisticInfo kStatistics[] = {
      "that reads the value",
      false, [](ValueStatistics &s, FloatType) { return buildNoise(s); }},
     {"noise", "sqrt((e b + a f + e f) / k)", "",
-     "estimated norm of the noise that quantized operands add to a product of "
-     "k "
-     "terms: a and b are the sums of squares of its operands, e and f those of "
-     "their rounding errors",
+     "estimated norm of the error that the quantization of operands causes in "
+     "the result of a matmul over k elements: a and b are the sums of squares "
+     "of the operands, e and f those of their rounding errors",
      false,
      [](ValueStatistics &s, FloatType) { return buildQuantizationNoise(s); }},
     {"lost", "#{g != 0, x' = x} / #{g != 0}", "share",

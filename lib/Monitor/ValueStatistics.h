@@ -15,8 +15,8 @@ class ValueStatistics {
 public:
   ValueStatistics(ImplicitLocOpBuilder &b, const WatchedValue &watched);
 
-  /// While it exists, ops are built for `phase`, instead of that of the watched
-  /// value.
+  /// Ops that are built while it exists belong to `phase` instead of the phase
+  /// of the watched value.
   class PhaseScope {
   public:
     PhaseScope(ValueStatistics &s, Phase phase);
@@ -27,7 +27,7 @@ public:
   private:
     ValueStatistics &s;
     Phase phase;
-    Operation *before; ///< The last op that was built earlier; null for none.
+    Operation *before; ///< The op before those of the scope; null for none.
   };
 
   ImplicitLocOpBuilder &builder() { return b; }
@@ -38,7 +38,8 @@ public:
   Value elements();
   /// Returns the elements in the shape of the watched value.
   Value exact() { return asElements(watched.value); }
-  /// Returns the factor of the elements, an f32 scalar; null for none.
+  /// Returns the factor by which elements are multiplied, such as 1 / loss
+  /// scale, an f32 scalar; null for none.
   Value factor();
   /// Returns the magnitudes of `x`, which has the shape of `elements`.
   Value magnitudes(Value x);
@@ -71,7 +72,8 @@ public:
   /// Converts `x`, of the watched value's shape, to f32 with at least one axis.
   Value asElements(Value x);
 
-  /// The phase of an op that was built; none for that of the watched value.
+  /// Returns the phase of an op that was built in a `PhaseScope`; nothing for
+  /// other ops, which have the phase of the watched value.
   std::optional<Phase> getPhaseOf(Operation *op) const {
     auto found = phases.find(op);
     return found == phases.end() ? std::nullopt : std::optional(found->second);

@@ -76,8 +76,8 @@ struct StatisticsRequest {
   std::vector<Wanted> statistics;
   int64_t every = 1;
 
-  /// Whether the request is about a value. `isRepeated`: a value of another
-  /// kind has the same elements, so that `*` leaves this one out.
+  /// Whether the request includes a value. `isRepeated`: whether a value of
+  /// another kind has the same elements, so that `*` leaves this one out.
   bool matches(WatchedKind kind, StringRef layer,
                bool isRepeated = false) const;
 };

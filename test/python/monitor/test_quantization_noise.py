@@ -1,4 +1,4 @@
-"""The statistic `noise` of gradients whose operands are quantized, and the alarm that reads it."""
+"""The statistic `noise` of results of matmuls with quantized operands, and its alarm."""
 
 import json
 
@@ -28,7 +28,7 @@ TRANSFORM = ", transform: { hadamard: 16, signs: fixed }"
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "tokens.safetensors"
-    # Words of few letters, so that gradients are not those of random tokens.
+    # Sequences of 40 words of four tokens, so that there is something to learn.
     draw = np.random.default_rng(5)
     words = draw.integers(0, 90, (40, 4))
     safetensors.save(path, {"tokens": words[draw.integers(0, 40, 4000)].reshape(-1)})
@@ -60,7 +60,7 @@ def read_gradients(run):
     ("fp16-amp", "nvfp4", "", 0.25),
     ("bf16-amp", "e4m3-row", "", 0.35),
 ])  # fmt: skip
-def test_the_noise_is_what_quantized_operands_change(
+def test_the_noise_is_the_change_by_quantization(
     data, tmp_path, base, format, transform, tolerance
 ):
     """Compared with the gradients of the same step whose operands are not quantized."""
@@ -80,7 +80,7 @@ def test_the_noise_is_what_quantized_operands_change(
 
 @pytest.mark.parametrize("quantized, more", [(False, []), (True, ["--accumulate", 2])])
 def test_other_gradients_have_no_noise(data, tmp_path, quantized, more):
-    """Those of products that are not quantized, and sums over the batches of a step."""
+    """Gradients without quantized operands, and sums over the batches of a step."""
     policy = write(tmp_path) if quantized else "bf16-amp"
     process = train(
         data, tmp_path / "run", policy, "--stats", "gradient:noise", *more, code=3
@@ -88,9 +88,9 @@ def test_other_gradients_have_no_noise(data, tmp_path, quantized, more):
     assert "none of the requested values has the statistic 'noise'" in process.stderr
 
 
-def test_an_alarm_tells_that_noise_exceeds_the_gradient(data, tmp_path):
-    """The gradient's own norm is sqrt(norm^2 - noise^2): less than sqrt(3) times the noise if the
-    measured norm is less than twice the noise."""
+def test_the_alarm_compares_noise_with_the_gradient(data, tmp_path):
+    """Without the noise, the norm would be sqrt(norm^2 - noise^2), which is less than sqrt(3) times
+    the noise if the measured norm is less than twice the noise."""
     run = tmp_path / "run"
     train(data, run, write(tmp_path), "--stats", "gradient/head*:norm,noise", steps=1)
     measured = [(1.99, 10), (2.01, 20), (1.99, 30), (1.9, 40), (1.9, 50)]
@@ -109,7 +109,7 @@ def test_an_alarm_tells_that_noise_exceeds_the_gradient(data, tmp_path):
 
 
 def test_the_policy_changes_after_the_alarm(data, tmp_path):
-    """With a lower limit, because the noise grows late in training."""
+    """With a limit that the first steps exceed."""
     rule = tmp_path / "early.yaml"
     rule.write_text(
         '- { name: early, watch: "gradient/head*:norm,noise", value: noise / norm,\n'
