@@ -47,9 +47,9 @@ template <typename Engine> struct Backward {
 
       blockPitch = Layout::getPitch(block);
       query = partition.take<Element>(block * depthPitch);
-      queryTurned = partition.take<Element>(depth * blockPitch);
+      queryTransposed = partition.take<Element>(depth * blockPitch);
       dy = partition.take<Element>(block * widthPitch);
-      dyTurned = partition.take<Element>(width * blockPitch);
+      dyTransposed = partition.take<Element>(width * blockPitch);
 
       scores = partition.take<float>(kRows * chunkPitch);
       dp = partition.take<float>(kRows * chunkPitch);
@@ -72,14 +72,15 @@ template <typename Engine> struct Backward {
     Partition partition;
     std::int64_t sumPitch, depthPitch, depthWordPitch, widthPitch, chunkPitch,
         blockPitch, dsPitch;
-    float *dkey, *dvalue;                         ///< Transposed.
-    float *dquery, *inner;                        ///< Of all queries.
-    Element *keysTransposed, *keysInterleaved;    ///< Of a chunk of keys.
-    Element *valuesTransposed;                    ///< Likewise.
-    Element *query, *queryTurned, *dy, *dyTurned; ///< Of a block of queries.
-    float *scores, *dp, *exponentials;            ///< Of some rows and a chunk.
-    float *tangents;                              ///< Likewise; may be null.
-    Element *p, *ds, *dsInterleaved;              ///< Of a block and a chunk.
+    float *dkey, *dvalue;                      ///< Transposed.
+    float *dquery, *inner;                     ///< Of all queries.
+    Element *keysTransposed, *keysInterleaved; ///< Of a chunk of keys.
+    Element *valuesTransposed;                 ///< Likewise.
+    Element *query, *queryTransposed;          ///< Of a block of queries.
+    Element *dy, *dyTransposed;                ///< Likewise.
+    float *scores, *dp, *exponentials;         ///< Of some rows and a chunk.
+    float *tangents;                           ///< Likewise; may be null.
+    Element *p, *ds, *dsInterleaved;           ///< Of a block and a chunk.
     Element *strip, *pairs;
     float *floats;
   };
@@ -151,12 +152,12 @@ private:
                            std::int64_t padded, const Memory &m) {
     Layouts layouts;
     layouts.rows = m.query;
-    layouts.turned = m.queryTurned;
-    layouts.turnedPitch = m.blockPitch;
+    layouts.leftTransposed = m.queryTransposed;
+    layouts.leftTransposedPitch = m.blockPitch;
     Layout::prepare(head.query, query, count, shape.depth, padded, layouts,
                     m.strip, m.pairs);
     layouts.rows = m.dy;
-    layouts.turned = m.dyTurned;
+    layouts.leftTransposed = m.dyTransposed;
     Layout::prepare(head.dy, query, count, shape.width, padded, layouts,
                     m.strip, m.pairs);
   }
@@ -182,17 +183,18 @@ private:
       for (std::int64_t row = 0; row < kRows; row += kGroup)
         computeRows(shape, head, place, i + row, row, keys, m);
     }
-    Engine::multiply(m.dyTurned, m.blockPitch, m.p, m.chunkPitch,
+    Engine::multiply(m.dyTransposed, m.blockPitch, m.p, m.chunkPitch,
                      m.dvalue + place.key, m.sumPitch, width, keys, rows, true);
-    Engine::multiply(m.queryTurned, m.blockPitch, m.dsInterleaved, m.chunkPitch,
-                     m.dkey + place.key, m.sumPitch, depth, keys, rows, true);
+    Engine::multiply(m.queryTransposed, m.blockPitch, m.dsInterleaved,
+                     m.chunkPitch, m.dkey + place.key, m.sumPitch, depth, keys,
+                     rows, true);
     Engine::multiply(m.ds, m.dsPitch, m.keysInterleaved, m.depthWordPitch,
                      m.dquery + place.query * m.depthWordPitch,
                      m.depthWordPitch, rows, depth, keys, place.key > 0);
   }
 
-  /// Returns row `i` of a block, with finished scores. `number` counts the rows
-  /// of the products in memory.
+  /// Returns row `i` of a block, with finished scores. `number` is the row of
+  /// its products in memory.
   static ScoreRow getRow(const Shape &shape, const Head &head,
                          const Place &place, std::int64_t i,
                          std::int64_t number, const Memory &m) {
@@ -213,8 +215,8 @@ private:
     return row;
   }
 
-  /// Computes the probabilities, and the gradients of products, of a group of
-  /// rows of a block from row `i` on.
+  /// Computes the probabilities and the gradients of products of a group of
+  /// rows of a block, from row `i` on. `number` is as for `getRow`.
   static void computeRows(const Shape &shape, const Head &head,
                           const Place &place, std::int64_t i,
                           std::int64_t number, std::int64_t keys,

@@ -1,6 +1,6 @@
 //===- BiasGradient.h - Gradients of an attention bias ----------*- C++ -*-===//
-// Computes the gradients of scores again, of some queries and all keys, and
-// adds those of several heads in their order.
+// Recomputes the gradients of the scores of some queries and all keys, and adds
+// up those of several heads, one head after the other.
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -8,7 +8,7 @@ namespace {
 template <typename Engine> struct BiasGradient {
   using Layout = Blocks<Engine>;
   using Element = typename Engine::Element;
-  /// Queries whose products are computed together.
+  /// Queries whose products with keys are computed by one matmul.
   static constexpr std::int64_t kRows = 32;
 
   struct Memory {
@@ -38,7 +38,7 @@ template <typename Engine> struct BiasGradient {
     Partition partition;
     std::int64_t pitch, depthPitch, widthPitch;
     float *sums;
-    Element *keys, *values; ///< Right sides of matmuls.
+    Element *keys, *values; ///< Right operands of matmuls.
     Element *query, *dy, *strip;
     float *scores, *dp, *tangents, *exponentials, *inner, *floats;
   };

@@ -79,14 +79,14 @@ template <typename Engine> struct Blocks {
 
   /// A strip of rows in the layouts that matmuls need; null where they do not.
   struct Layouts {
-    Element *rows = nullptr;        ///< The left side.
-    Element *interleaved = nullptr; ///< The right side of matmuls over rows.
-    /// The right side of matmuls over columns, and its row pitch.
+    Element *rows = nullptr;        ///< The left operand.
+    Element *interleaved = nullptr; ///< The right operand of matmuls over rows.
+    /// The right operand of matmuls over columns, and its row pitch.
     Element *transposed = nullptr;
     std::int64_t transposedPitch = 0;
-    /// The left side of matmuls over rows, and its row pitch.
-    Element *turned = nullptr;
-    std::int64_t turnedPitch = 0;
+    /// The left operand of matmuls over rows, and its row pitch.
+    Element *leftTransposed = nullptr;
+    std::int64_t leftTransposedPitch = 0;
   };
 
   /// Copies rows in each of `layouts`, padded to `paddedCount`, a multiple of
@@ -107,12 +107,12 @@ template <typename Engine> struct Blocks {
                        layouts.transposedPitch);
       Element *interleaved =
           layouts.interleaved ? layouts.interleaved + i * wordPitch : pairs;
-      if (layouts.interleaved || layouts.turned)
+      if (layouts.interleaved || layouts.leftTransposed)
         interleave(rows, pitch, kStrip, padded, interleaved, wordPitch);
-      if (layouts.turned)
+      if (layouts.leftTransposed)
         transposeWords(interleaved, wordPitch, kStrip / kGroup, padded,
-                       layouts.turned + i,
-                       layouts.turnedPitch * sizeof(Element) / 4);
+                       layouts.leftTransposed + i,
+                       layouts.leftTransposedPitch * sizeof(Element) / 4);
     }
   }
 };

@@ -53,17 +53,17 @@ private:
   /// The gradient of a bias: a sum over the heads that share its elements.
   struct BiasGradient {
     HeadOperand operand;
-    /// The sizes of the batch axes along which the bias varies, and of the
-    /// others; 1 elsewhere.
+    /// The sizes of the batch axes along which the bias varies, and of those
+    /// over which its gradient is summed; 1 for the other axes.
     std::vector<std::int64_t> ownSizes, summedSizes;
     bool areQueriesSummed = false, areKeysSummed = false;
-    /// Queries per part.
+    /// The number of queries of a part, which one task computes.
     std::int64_t rows = 1;
   };
-  void addBiasGradient(const View &view, const Memory &memory);
-  /// Computes all gradients of a group, and adds those of scores to `added`
-  /// unless it is null.
-  void computeGradients(std::int64_t group, const BiasGradient *added,
+  void registerBiasGradient(const View &view, const Memory &memory);
+  /// Computes the gradients of query, key and value of a group, and adds those
+  /// of scores to the gradient of `bias` unless it is null.
+  void computeGradients(std::int64_t group, const BiasGradient *bias,
                         std::byte *memory) const;
 
   /// Returns the number of sets of heads that share elements of `bias`, if a
@@ -72,11 +72,12 @@ private:
   /// otherwise 0. The gradient has to be f32, and the bias not broadcast over
   /// queries or keys.
   std::int64_t countHeadSets(const BiasGradient &bias, unsigned threads) const;
+  /// Computes all gradients of the heads of a set, with that of `bias`.
   void computeHeadSet(const BiasGradient &bias, std::int64_t set,
                       std::byte *memory) const;
   void runGradients(const ExecutionContext &context) const;
-  /// Computes a part of the gradient of a bias from gradients of scores, which
-  /// it computes again.
+  /// Computes a part of the gradient of a bias from recomputed gradients of
+  /// scores.
   void computeBiasGradient(const BiasGradient &bias, std::int64_t part,
                            std::byte *memory) const;
   std::int64_t countParts(const BiasGradient &bias) const {
@@ -150,10 +151,11 @@ FusedAttention::FusedAttention(const plan::Attention &a, const Memory &memory,
       operands[which].share();
   if (hasGradients)
     for (const auto &dbias : a.gradients->dbiases)
-      addBiasGradient(dbias.view, memory);
+      registerBiasGradient(dbias.view, memory);
 }
 
-void FusedAttention::addBiasGradient(const View &view, const Memory &memory) {
+void FusedAttention::registerBiasGradient(const View &view,
+                                          const Memory &memory) {
   privateBytes = std::max(privateBytes, kernels->countBiasBytes(shape));
   BiasGradient bias{{view, batch.size(), memory}, batch, batch};
   for (std::size_t axis = 0; axis < batch.size(); ++axis)
@@ -200,14 +202,14 @@ void FusedAttention::computeQueries(std::int64_t group, std::int64_t first,
 }
 
 void FusedAttention::computeGradients(std::int64_t group,
-                                      const BiasGradient *added,
+                                      const BiasGradient *bias,
                                       std::byte *memory) const {
   kernels->clearGradients(shape, memory);
   for (std::int64_t i = 0; i < sharers; ++i) {
     std::int64_t number = group * sharers + i;
     HeadOperands operands = getHead(number);
-    if (added)
-      operands.head.dbias = added->operand.getRows(number, batch);
+    if (bias)
+      operands.head.dbias = bias->operand.getRows(number, batch);
     kernels->addGradients(shape, operands.head, memory);
   }
   kernels->writeGradients(shape, getRows(Dkey, group * sharers),
@@ -289,23 +291,24 @@ void FusedAttention::startAt(std::span<const std::int64_t> iteration) {
 }
 
 void FusedAttention::runGradients(const ExecutionContext &context) const {
-  const BiasGradient *added = nullptr;
+  // The bias whose gradient is computed with those of query, key and value.
+  const BiasGradient *fused = nullptr;
   std::int64_t tasks = groups;
   for (const BiasGradient &bias : biasGradients)
     if (std::int64_t count = countHeadSets(bias, context.threads);
-        count > 0 && !added) {
-      added = &bias;
+        count > 0 && !fused) {
+      fused = &bias;
       tasks = count;
     }
   context.team->parallelFor(
       context.threads, tasks, [&](std::int64_t task, unsigned thread) {
-        if (added)
-          computeHeadSet(*added, task, getPrivateMemory(thread));
+        if (fused)
+          computeHeadSet(*fused, task, getPrivateMemory(thread));
         else
           computeGradients(task, nullptr, getPrivateMemory(thread));
       });
   for (const BiasGradient &bias : biasGradients)
-    if (&bias != added)
+    if (&bias != fused)
       context.team->parallelFor(context.threads, countParts(bias),
                                 [&](std::int64_t task, unsigned thread) {
                                   computeBiasGradient(bias, task,
@@ -317,13 +320,14 @@ void FusedAttention::run(const ExecutionContext &context) {
   startAt(context.iteration);
   if (hasGradients)
     return runGradients(context);
+  // The queries of a head are divided into parts, which prepare its keys again.
   // A part has a multiple of the queries that the kernels compute together, and
-  // enough of them to prepare the keys again.
-  constexpr std::int64_t kLeast = 128, kTasksPerThread = 4;
-  std::int64_t most = (shape.queries + kLeast - 1) / kLeast;
+  // so many of them that this is worthwhile.
+  constexpr std::int64_t kMinQueries = 128, kTasksPerThread = 4;
+  std::int64_t maxParts = (shape.queries + kMinQueries - 1) / kMinQueries;
   std::int64_t wanted = kTasksPerThread * context.threads / groups + 1;
-  std::int64_t parts = context.threads == 1 ? 1 : std::min(most, wanted);
-  std::int64_t each = (most + parts - 1) / parts * kLeast;
+  std::int64_t parts = context.threads == 1 ? 1 : std::min(maxParts, wanted);
+  std::int64_t each = (maxParts + parts - 1) / parts * kMinQueries;
   parts = (shape.queries + each - 1) / each;
   context.team->parallelFor(
       context.threads, groups * parts, [&](std::int64_t task, unsigned thread) {
@@ -334,7 +338,8 @@ void FusedAttention::run(const ExecutionContext &context) {
       });
 }
 
-/// Whether the kernels compute `a`: with dense rows of f32, bf16 or f16.
+/// Whether the kernels support `a`: matrices with dense rows of f32, bf16 or
+/// f16, of which those that are multiplied have one format.
 static bool isSupported(const plan::Attention &a, const Memory &memory) {
   if (a.queries * a.keys * a.depth * a.width == 0 ||
       std::count(a.batch.begin(), a.batch.end(), 0) > 0)

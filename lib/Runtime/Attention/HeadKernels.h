@@ -1,5 +1,6 @@
 //===- HeadKernels.h - The kernels of an engine -----------------*- C++ -*-===//
-// Follows Vectors.h and the engine, in the region of an instruction set.
+// Included after Vectors.h and an engine, where functions are compiled for the
+// engine's instruction set.
 //===----------------------------------------------------------------------===//
 
 // clang-format off: later headers use earlier ones.

@@ -8,7 +8,7 @@
 
 namespace binade::attention {
 
-/// Returns the product of `sizes`, those of batch axes.
+/// Returns the number of heads of batch axes with these sizes.
 inline std::int64_t countHeads(const std::vector<std::int64_t> &sizes) {
   std::int64_t heads = 1;
   for (std::int64_t size : sizes)
@@ -16,7 +16,7 @@ inline std::int64_t countHeads(const std::vector<std::int64_t> &sizes) {
   return heads;
 }
 
-/// An operand with a matrix for each head.
+/// An operand of attention, which has a matrix for each head.
 class HeadOperand {
 public:
   HeadOperand(const plan::View &view, std::size_t batchAxes,

@@ -62,7 +62,7 @@ struct ScoreOperand {
   std::int64_t queryStride = 0, keyStride = 0;
 };
 
-/// What the random words of a head depend on.
+/// What determines the random words of a head.
 struct RandomState {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
@@ -74,11 +74,11 @@ struct Head {
   Rows query, key, value, y;
   float *lse = nullptr;
   std::int64_t lseStride = 1;
-  /// Of a gradient. `dkey` and `dvalue` are not part of a head, because several
-  /// heads may share them.
+  /// Gradients of y and of the query. Those of key and value are not part of a
+  /// head, because several heads may share them.
   Rows dy, dquery;
-  /// Rows of f32, the gradient of a bias, to which the gradients of scores are
-  /// added; may be null.
+  /// The f32 gradient of a bias, to which the gradients of scores are added;
+  /// may be null.
   Rows dbias;
   const ScoreOperand *biases = nullptr, *mask = nullptr;
   RandomState random;
@@ -107,7 +107,7 @@ struct Kernels {
   void (*writeGradients)(const Shape &shape, const Rows &dkey,
                          const Rows &dvalue, std::byte *memory);
 
-  /// Accumulate a part of the gradient of a bias over heads. If
+  /// Four functions that sum a part of the gradient of a bias over heads. If
   /// `areQueriesSummed`, all queries add to one row; otherwise each query has a
   /// row, and a call has at most `kMaxBiasRows` queries.
   std::int64_t (*countBiasBytes)(const Shape &shape);
@@ -116,14 +116,14 @@ struct Kernels {
   void (*addToBiasGradient)(const Shape &shape, const Head &head,
                             std::int64_t first, std::int64_t count,
                             bool areQueriesSummed, std::byte *memory);
-  /// Writes the first `count` rows of the sum, each perhaps summed over the
-  /// keys.
+  /// Writes the first `count` rows of the sum; if `areKeysSummed`, the sum of
+  /// each row over the keys.
   void (*writeBiasGradient)(const Shape &shape, const Rows &to,
                             std::int64_t count, bool areKeysSummed,
                             std::byte *memory);
 };
 
-/// The most rows of the gradient of a bias that are computed together.
+/// The maximum number of rows of the gradient of a bias that a task computes.
 constexpr std::int64_t kMaxBiasRows = 128;
 
 /// An instruction set for which there are kernels, in ascending order.

@@ -1,6 +1,6 @@
 //===- MathFunctions.h - Math functions on vectors --------------*- C++ -*-===//
-// They have the polynomials, and so the bits, of the functions that are
-// accurate in f32 in generated kernels (lib/Codegen/Math).
+// The same polynomials as in the f32 functions of generated kernels
+// (lib/Codegen/Math), so that results have the same bits.
 //===----------------------------------------------------------------------===//
 
 namespace {

@@ -3,7 +3,7 @@
 namespace {
 
 /// Returns, in the lower halves of the lanes, the first word that Philox4x32-10
-/// draws for each index. The upper halves have no meaning.
+/// draws for each index. The upper halves are undefined.
 inline Longs drawWords(Longs indices, const Dropout &dropout,
                        const RandomState &state) {
   constexpr std::uint64_t kLow = 0xffffffff;

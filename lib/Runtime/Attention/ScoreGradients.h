@@ -2,14 +2,15 @@
 
 namespace {
 
-/// The scores of a query with keys from `key` on, of which `visible` are seen.
+/// The scores of a query and the keys from `key` on. A causal mask hides all
+/// but the first `visible` keys from the query.
 struct ScoreRow {
   std::int64_t query = 0, key = 0, visible = 0;
-  /// The products of the query with keys, which become scores, and of the
-  /// gradient of y with values.
+  /// Inner products of the query with keys, which `finishRow` replaces by
+  /// scores, and of the gradient of y with values.
   float *scores = nullptr;
   const float *dp = nullptr;
-  float *tangents = nullptr; ///< Of a soft cap; may be null.
+  float *tangents = nullptr; ///< Values of tanh of a soft cap; may be null.
   /// Probabilities are `share` times exponentials relative to `reference`.
   float reference = 0, share = 1;
   float inner = 0; ///< The inner product of rows of y and of its gradient.
@@ -33,8 +34,8 @@ inline void computeInner(const Shape &shape, const Head &head,
   }
 }
 
-/// Replaces the products of a row by scores, and finds their statistic.
-/// `exponentials` has room for a row.
+/// Replaces the inner products of a row by scores, and sets `reference` and
+/// `share`. `exponentials` has room for a row.
 inline void finishRow(const Shape &shape, const Head &head, ScoreRow &row,
                       float *exponentials) {
   row.reference = head.lse[row.query * head.lseStride];
@@ -49,8 +50,8 @@ inline void finishRow(const Shape &shape, const Head &head, ScoreRow &row,
                                   exponentials);
 }
 
-/// Adds the gradients of the scores of a row from score `j` on to the gradient
-/// of a bias, if the head has one.
+/// Adds the gradients of 16 scores of a row, from score `j` on, to the gradient
+/// of a bias if the head has one.
 inline void accumulateBiasGradient(const Head &head, const ScoreRow &row,
                                    std::int64_t j, Floats gradients) {
   if (!head.dbias.data || j >= row.visible)
@@ -68,7 +69,7 @@ inline void accumulateBiasGradient(const Head &head, const ScoreRow &row,
 struct BackwardTerms {
   Floats weights, dscores, dproducts;
 };
-/// Returns those of a row from score `j` on; 0 where no score is visible.
+/// Returns the terms of a row from score `j` on; 0 where no score is visible.
 inline BackwardTerms computeTerms(const Shape &shape, const Head &head,
                                   const ScoreRow &row, std::int64_t j) {
   bool isPlain = shape.hasPlainScores();

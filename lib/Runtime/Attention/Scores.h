@@ -39,7 +39,7 @@ inline Masks loadHidden(const ScoreOperand &mask, std::int64_t query,
 }
 
 /// Replaces the products of a query and `count` keys from `key` on by scores.
-/// Stores the tangents of a soft cap in `tangents` unless it is null.
+/// Stores the values of tanh of a soft cap in `tangents` unless it is null.
 inline void finishScores(const Shape &shape, const Head &head,
                          std::int64_t query, std::int64_t key,
                          std::int64_t count, float *scores, float *tangents) {
@@ -79,8 +79,8 @@ inline float findLargest(const float *scores, std::int64_t visible,
   return findLargestLane(best);
 }
 
-/// Returns the sum of the exponentials of `visible` scores relative to
-/// `largest`, and stores them in `to`.
+/// Stores the exponentials of `visible` scores relative to `largest` in `to`,
+/// and returns their sum.
 inline float addExponentials(const float *scores, std::int64_t visible,
                              float scale, float largest, float *to) {
   Floats sums(0);
