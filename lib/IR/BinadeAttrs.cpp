@@ -103,7 +103,7 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (transform &&
       (!operands ||
        llvm::count_if(operands, llvm::IsaPred<QuantizedAttr>) != kFactors))
-    return emitError() << "a transform is of two quantized operands, got "
+    return emitError() << "'transform' needs two quantized operands, got "
                        << transform << " and operands = "
                        << (operands
                                ? operands

@@ -49,7 +49,7 @@ std::string mlir::binade::explainUntransformable(PrecisionOpInterface op,
     std::optional<int64_t> axis =
         op.accumulates() ? op.getSummedAxis(index) : std::nullopt;
     if (!axis)
-      return "does not sum over one axis, along which a transform could be";
+      return "does not sum over a single axis, as a transform needs";
     RankedTensorType type = getTensor(op->getOperand(index));
     int64_t length = type.getDimSize(type.getRank() + *axis);
     if (length % size == 0)

@@ -218,7 +218,7 @@ struct LoadedPolicy {
 };
 } // namespace
 
-/// Loads a policy, or reports why that fails and returns the exit code.
+/// Loads a policy. If that fails, reports the error and returns the exit code.
 static std::variant<LoadedPolicy, int>
 load(const std::string &name, Diagnostics &diagnostics, MLIRContext &context) {
   if (Result<void> known = checkPolicyName(name); !known)
@@ -233,9 +233,10 @@ load(const std::string &name, Diagnostics &diagnostics, MLIRContext &context) {
   return LoadedPolicy{*std::move(policy), *std::move(alarms)};
 }
 
-/// Checks what needs no model: keys, formats, contradictions, statistics.
-static int checkAlone(const std::string &name,
-                      ::binade::DiagnosticFormat format) {
+/// Checks what needs no model: keys, formats, statistics, and rules that
+/// contradict each other.
+static int checkWithoutModel(const std::string &name,
+                             ::binade::DiagnosticFormat format) {
   MLIRContext context;
   Diagnostics diagnostics(context, "binade", format);
   auto loaded = load(name, diagnostics, context);
@@ -250,9 +251,10 @@ static int checkAlone(const std::string &name,
       error.exitCode = ExitCode::Rejected;
       return diagnostics.fail(error);
     }
-  llvm::outs() << policy.name << ": no errors; rules: " << policy.rules.size()
-               << "\nwhich ops each rule matches, and whether a rule matches "
-                  "none, needs --model MODEL\n";
+  llvm::outs()
+      << policy.name << ": no errors; rules: " << policy.rules.size()
+      << "\nwith --model MODEL, counts the ops that each rule matches, "
+         "and fails if a rule matches none\n";
   return ExitCode::Ok;
 }
 
@@ -264,7 +266,7 @@ struct CheckCommand {
 
   int run() {
     if (import.model.empty())
-      return checkAlone(policy, output.format);
+      return checkWithoutModel(policy, output.format);
     Model model(import.model, output);
     if (Result<void> known = checkPolicyName(policy); !known)
       return model.getDiagnostics().fail(known.error());

@@ -19,9 +19,9 @@ bool canRepresentQuantized(QuantizedAttr format);
 /// Returns `format` with scales along the axis that is summed for `operand`.
 QuantizedAttr orientScales(OpOperand &operand, QuantizedAttr format);
 
-/// Returns why the factors of `op` cannot be transformed in groups of `size`
-/// elements of the summed axis: "sums over 24 elements, ..."; empty if they
-/// can.
+/// Returns why the two operands that `op` multiplies cannot be transformed in
+/// groups of `size` elements of the summed axis: "sums over 24 elements ...";
+/// empty if they can.
 std::string explainUntransformable(PrecisionOpInterface op, int64_t size);
 
 /// Returns the decision for the matmuls into which an op is decomposed: TF32,

@@ -61,7 +61,7 @@ struct Formats {
   /// One entry per operand, as in `#binade.precision`; null if no operand is
   /// quantized, and no bias rounded.
   ArrayAttr operands;
-  /// Of quantized operands; null for none.
+  /// The transform of the quantized operands; null for none.
   TransformAttr transform;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;
@@ -83,8 +83,8 @@ QuantizedAttr getQuantizedFormat(const PrecisionNode &node, OpOperand &operand);
 bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 
 /// Returns why `decision` does not transform the quantized operands of `node`,
-/// although a rule asks for it: "sums over 24 elements, ..."; empty if it does,
-/// or if no rule asks.
+/// although a rule requests it: "sums over 24 elements ..."; empty if it does,
+/// or if no rule requests it.
 std::string explainMissingTransform(const PrecisionNode &node,
                                     PrecisionAttr decision);
 

@@ -28,8 +28,8 @@ OperandKind findOperandKind(OpOperand &operand);
 /// gradient of an input.
 LayerProduct findLayerProduct(PrecisionOpInterface op, const OpRoles &roles);
 
-/// A transform of both operands of a product before they are quantized, and
-/// where a policy asks for it.
+/// A transform of both operands of a product before they are quantized, and its
+/// place in a policy.
 struct ProductTransform {
   TransformAttr transform;
   LocationAttr location;
@@ -44,7 +44,7 @@ struct ProductTransform {
 /// operands are; null for those that are not quantized.
 struct OperandFormats {
   QuantizedAttr activation, weight, gradient;
-  /// Only of a product with formats of its own.
+  /// Only for a product with formats of its own: `fprop`, `dgrad` or `wgrad`.
   ProductTransform transform;
 
   QuantizedAttr get(OperandKind kind) const {

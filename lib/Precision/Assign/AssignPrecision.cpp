@@ -115,9 +115,10 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
            "decides one; 'binade policy check' shows what rules match";
 }
 
-/// Reports products whose operands do not fit the groups of a transform: an
-/// error for a rule of a user's file that is not `optional`, and one warning
-/// for any other rule, whose products are quantized without the transform.
+/// Reports products whose operands cannot be divided into the groups of a
+/// transform: an error if the rule is in a user's file and not `optional`. For
+/// any other rule, the operands are quantized without the transform, and one
+/// warning counts the products.
 static LogicalResult checkTransforms(const PrecisionGraph &graph) {
   struct Missing {
     const PrecisionNode *first;

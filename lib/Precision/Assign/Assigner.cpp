@@ -48,17 +48,18 @@ static ArrayAttr chooseOperands(PrecisionOpInterface op,
   return isUsual ? ArrayAttr() : ArrayAttr::get(op->getContext(), list);
 }
 
-/// Whether two operands, and thus both factors, are quantized.
-static bool quantizesFactors(ArrayAttr operands) {
+/// Whether both operands that a contraction multiplies are quantized.
+static bool quantizesBothFactors(ArrayAttr operands) {
   constexpr int64_t kFactors = 2;
   return operands &&
          llvm::count_if(operands, llvm::IsaPred<QuantizedAttr>) == kFactors;
 }
 
-/// Returns `asked` if both factors of `op` are quantized and fit its groups.
+/// Returns `asked` if both factors of `op` are quantized and can be divided
+/// into its groups.
 static TransformAttr chooseTransform(PrecisionOpInterface op,
                                      TransformAttr asked, ArrayAttr operands) {
-  return asked && quantizesFactors(operands) &&
+  return asked && quantizesBothFactors(operands) &&
                  explainUntransformable(op, asked.getHadamard()).empty()
              ? asked
              : TransformAttr();

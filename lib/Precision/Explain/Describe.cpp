@@ -18,7 +18,7 @@ std::string mlir::binade::describe(TransformAttr transform) {
   case HadamardSigns::Fixed:
     return text + " with fixed signs";
   case HadamardSigns::Step:
-    return text + " with signs of each step";
+    return text + " with signs drawn in each step";
   }
   llvm_unreachable("all signs are listed");
 }

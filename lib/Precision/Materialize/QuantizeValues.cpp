@@ -21,8 +21,8 @@ static Value findQuantized(DequantizeOp decoded) {
   return quantized ? quantized.getX() : Value();
 }
 
-/// Whether `value` is the result of dequantizing `format`, and of `transform`
-/// if that is not null.
+/// Whether `value` was dequantized from `format`, after a transform if
+/// `transform` is not null.
 static bool isDecoded(Value value, QuantizedAttr format,
                       TransformAttr transform) {
   auto decoded = value.getDefiningOp<DequantizeOp>();
@@ -56,8 +56,8 @@ static Value buildFixedSigns(ImplicitLocOpBuilder &b, int64_t size) {
                                 ArrayRef<float>(values)));
 }
 
-/// Draws `size` signs from the seed and the step in `random`, of which each
-/// size has its own stream.
+/// Draws `size` signs from the seed and the step in `random`. Each size has its
+/// own stream of random numbers.
 static Value drawSigns(ImplicitLocOpBuilder &b, Value random, int64_t size) {
   Value uniform = buildRandomTensor(b, random, UINT32_MAX - size, {size});
   auto splat = [&](double value) {
@@ -116,7 +116,7 @@ void ValueQuantizer::finish() {
   made.clear();
 }
 
-/// Returns `value` times the matrix of the transform, in the type of `value`.
+/// Returns the transform of `value` along `axis`, in the type of `value`.
 Value ValueQuantizer::transformValue(Value value, TransformAttr transform,
                                      int64_t axis) {
   Value &result = transformed[{value, transform, axis}];

@@ -15,9 +15,10 @@ public:
   ValueQuantizer(func::FuncOp function, ImplicitLocOpBuilder &b)
       : function(function), b(b) {}
 
-  /// Makes `operand` read the quantized and dequantized value, which is
-  /// transformed before if `transform` is not null. If the op sums over its
-  /// columns, elements share scales along columns instead of rows.
+  /// Makes `operand` read the quantized and dequantized value; if `transform`
+  /// is not null, the value is transformed first. If the op sums over the
+  /// columns of the operand, elements share scales along columns instead of
+  /// rows.
   void read(OpOperand &operand, QuantizedAttr format, TransformAttr transform);
 
   /// Saves the quantized value instead of what `op` saves, and erases `op`. Its

@@ -43,8 +43,8 @@ YamlSchema<ProductTransform> mlir::binade::yamlTransform() {
                &TransformKeys::hadamard, sizeSchema()),
        yamlKey(
            "signs",
-           "Signs by which elements are multiplied before: one vector for "
-           "all steps, one that is drawn in each step, or none",
+           "Signs by which elements are multiplied before the transform: one "
+           "vector for all steps, one that is drawn in each step, or none",
            &TransformKeys::signs,
            yamlEnum(stringifyHadamardSigns, getMaxEnumValForHadamardSigns()))},
       [](YamlReader &reader, Node &node, TransformKeys &found) {

@@ -20,7 +20,7 @@ def test_a_valid_policy_needs_no_model(tmp_path):
     assert done.returncode == 0 and not done.stderr
     assert done.stdout == (
         "mine: no errors; rules: 1\n"
-        "which ops each rule matches, and whether a rule matches none, needs --model MODEL\n"
+        "with --model MODEL, counts the ops that each rule matches, and fails if a rule matches none\n"
     )
     assert binade("policy", "check", "fp8-delayed").returncode == 0
 

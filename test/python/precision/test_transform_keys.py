@@ -87,7 +87,7 @@ def test_policy_show_prints_the_transform(tmp_path):
         return binade("policy", "show", write(tmp_path, transform)).stdout
 
     assert "transform wgrad hadamard 16 with fixed signs" in show("{ hadamard: 16 }")
-    assert "transform wgrad hadamard 128 with signs of each step" in show(
+    assert "transform wgrad hadamard 128 with signs drawn in each step" in show(
         "{ hadamard: 128, signs: step }"
     )
     assert "transform wgrad hadamard 64 without signs" in show(
