@@ -88,8 +88,9 @@ FailureOr<std::string> YamlReader::readScalar(Node &node, StringRef expected) {
 // Scalars
 //===----------------------------------------------------------------------===//
 
-/// Returns the schema of a scalar of kind `expected`, which `parse` converts.
-/// Errors about other texts suggest the nearest of `words`.
+/// Returns the schema of a scalar that `parse` converts. The error about a text
+/// that it does not accept names `expected`, and suggests the nearest of
+/// `words`.
 template <typename T>
 static YamlSchema<T>
 scalar(std::string expected, std::function<bool(StringRef, T &)> parse,
@@ -177,7 +178,7 @@ YamlSchema<size_t> mlir::binade::yamlWord(std::vector<std::string> words) {
 // Mappings
 //===----------------------------------------------------------------------===//
 
-/// Returns the end of an error about an unknown key.
+/// Returns what an error about an unknown key suggests.
 static std::string suggestKey(StringRef key, ArrayRef<std::string> names,
                               StringRef command) {
   if (command.empty())

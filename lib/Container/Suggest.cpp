@@ -122,8 +122,8 @@ std::string binade::suggestOption(std::string_view option,
   return longest ? "; did you mean " + quote(*longest) + "?" : "";
 }
 
-/// Words that name commands of the same purpose, as users of other programs
-/// know them. The words of python/binade/parser.py are the same.
+/// Synonyms of commands, as other programs call them. SYNONYMS in
+/// python/binade/parser.py has the same words.
 static const std::vector<std::vector<std::string_view>> kSynonyms = {
     {"show", "print", "display", "view", "cat", "dump", "describe", "inspect",
      "info"},

@@ -19,8 +19,8 @@ def suggest(word: str, names: Iterable[str]) -> str:
     return f"; did you mean '{known[near[0]]}'?" if near else ""
 
 
-# Words that name commands of the same purpose, as users of other programs know them. The words
-# of lib/Container/Suggest.cpp are the same.
+# Synonyms of commands, as other programs call them. kSynonyms in lib/Container/Suggest.cpp has the
+# same words.
 SYNONYMS = (
     ("show", "print", "display", "view", "cat", "dump", "describe", "inspect", "info"),
     ("list", "ls"),
@@ -35,7 +35,7 @@ SYNONYMS = (
 
 
 def suggest_command(word: str, names: Iterable[str]) -> str:
-    """Like `suggest`, for commands. If none is near, suggests one that means the same, as
+    """Like `suggest`, for commands. If no name is near, suggests a synonym of `word`, such as
     ``compare`` for ``diff``."""
     names = list(names)
     alike = (other for words in SYNONYMS if word in words for other in words)

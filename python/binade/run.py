@@ -42,15 +42,15 @@ class Run:
 
     @property
     def policies(self) -> list[str]:
-        """The policies under which the run was trained, in their order: several if an alarm or
-        a schedule changed it."""
+        """The policies under which the run was trained, in order: several if it switched after an
+        alarm or by a schedule."""
         own = self.about["policy"]
         names = [str(one.get("policy", own)) for one in self.about["invocations"]]
         return [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
 
     @property
     def policy(self) -> str:
-        """The names of the policies, such as ``nvfp4 -> bf16-amp``."""
+        """The names of all policies of the run, such as ``nvfp4 -> bf16-amp``."""
         return " -> ".join(self.policies)
 
     def series(self, key: str) -> dict[int, float]:
@@ -92,14 +92,14 @@ class Run:
 
 
 def find_run_directory(path: Path) -> Path:
-    """Returns the directory of the run to which ``run.json`` or ``run.yaml`` belongs, and
+    """Returns the directory of `path` if that is the ``run.json`` or ``run.yaml`` of a run, and
     otherwise `path`."""
     isOfRun = path.name in ("run.json", "run.yaml") and path.is_file()
     return path.parent if isOfRun and (path.parent / "run.json").exists() else path
 
 
 def read_run(path: Path) -> Run:
-    """Reads a run's directory, which a file in it may name (``find_run_directory``).
+    """Reads a run, given its directory, ``run.json`` or ``run.yaml``.
 
     Raises:
       RejectedError: If it is not a run, or a file is not in the form of ``binade train``.
@@ -245,7 +245,7 @@ def format_time(milliseconds: float) -> str:
 
 
 def describe_all(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Describes runs like `describe`. Data are the same if their arrays are."""
+    """Describes runs like `describe`, but identifies data by their arrays where files differ."""
     cells = [describe(run) for run in runs]
     data = describe_data([run.about["invocations"][-1] for run in runs])
     for cell, own in zip(cells, data):

@@ -18,7 +18,7 @@ def hash_arrays(path: Path, expected: str) -> dict[str, str]:
     """Returns the hashes of the arrays in a file by name.
 
     Raises:
-      ValueError: If the hash of its bytes is not the expected one.
+      ValueError: If the SHA-256 of the file is not the expected one.
     """
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != expected:

@@ -1,7 +1,7 @@
 """Whether runs have read the same data.
 
-Runs record the bytes of their files. The same arrays may be in files of several kinds, so where
-the bytes differ, the arrays are compared.
+Runs record hashes of their files. Files of different types may contain the same arrays, so where
+these hashes differ, the arrays are compared.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 
 from binade.errors import RejectedError
 
-# What a run reads from files with arrays, of which a directory has one for each array.
+# The purposes of the data files of a run. A purpose may have several files: a directory with one
+# for each array.
 PURPOSES = ("data", "eval_data")
 
 
 def describe_data(invocations: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Returns the hashes of the data files of each run by their purpose. Files with the same
-    arrays have the same hash, as far as the files are still what the runs have read.
+    arrays have the same hash, if they have not changed since the runs.
 
     Args:
       invocations: The last entry of ``invocations`` in ``run.json``, for each run.
@@ -53,8 +54,8 @@ def _select(files: Mapping[str, Any], purpose: str) -> dict[str, Any]:
 
 
 def _hash_all(invocation: Mapping[str, Any], files: Mapping[str, Any]) -> str | None:
-    """Returns a hash of the arrays in the files and of their names; None if a file is not what
-    the run has read, or cannot be read, or numpy is missing: tables of runs do without it."""
+    """Returns a hash of the arrays in the files and of their names; None if a file has changed
+    since the run or cannot be read, or if numpy is missing, which tables of runs do not need."""
     try:
         from binade.run_arrays import hash_arrays
     except ImportError:

@@ -41,7 +41,7 @@ def rank(errors: Sequence[dict[str, Any]], key: str = "introduced") -> list[dict
     """Sorts the entries of a trace, the worst first.
 
     Entries with elements that became infinite are the worst; equal entries keep their
-    order. Errors are computed from finite elements; entries without any are the last.
+    order. Errors are computed from finite elements; entries without finite elements come last.
     """
 
     def size(entry: dict[str, Any]) -> float:
@@ -225,7 +225,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
 def _main(arguments: Sequence[str] | None) -> None:
     options, more = _parse(option_file.expand(arguments, OWN))
     with tempfile.TemporaryDirectory() as folder:
-        # run.yaml has the options of the run's model, so only run.json names the run.
+        # run.yaml means the run's model with its options; only run.json means the run.
         if options.subject.suffix == ".json":
             options.subject = find_run_directory(options.subject)
         if options.policy and not options.subject.is_dir():

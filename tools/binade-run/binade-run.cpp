@@ -133,8 +133,7 @@ static int parseAndRun(CLI::App &app, int argc, char **argv) {
   });
 }
 
-/// Returns a suggestion if `word` is not a file, but like the name of a
-/// command.
+/// Suggests `tune` if `word` is not a file and resembles it.
 static std::string suggestTune(const std::string &word) {
   static const std::vector<std::string> names = {"tune"};
   std::error_code ignored;

@@ -9,8 +9,8 @@ static json::Value number(double x) {
   return std::isfinite(x) ? json::Value(x) : json::Value(nullptr);
 }
 
-/// Whether the range has no finite element, of which magnitudes and errors
-/// could be computed.
+/// Whether no element of the range is finite, so that it has no magnitudes and
+/// no errors.
 static bool isAllNonFinite(const TracedRange &range) {
   return range.wrong + range.minusInfinite == range.elements;
 }

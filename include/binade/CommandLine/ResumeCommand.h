@@ -15,8 +15,8 @@ struct RecordedCommand {
   std::string directory;
 };
 
-/// Returns the directory of the run to which the file `path` belongs, if it is
-/// called run.json or run.yaml, and otherwise `path`.
+/// Returns the directory of `path` if that is the run.json or run.yaml of a
+/// run, and otherwise `path`.
 std::string findRunDirectory(const std::string &path);
 
 /// Reads the last command that `run`/run.json lists. An error unless it begins

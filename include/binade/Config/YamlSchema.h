@@ -161,8 +161,8 @@ YamlKey<T> yamlKey(StringRef name, StringRef help, Member T::*member,
 
 /// Calls `read` with the value and the index in `names` of each key of `node`.
 /// Emits an error for keys that are unknown or repeated; `what` describes the
-/// mapping. Errors list the keys, or refer to `command` if it is given, which
-/// lists them.
+/// mapping. The error about an unknown key suggests the nearest key; if none is
+/// near, it lists all keys, or names `command`, which lists them.
 LogicalResult
 readKeys(YamlReader &reader, YamlReader::Node &node, StringRef what,
          ArrayRef<std::string> names,

@@ -14,8 +14,8 @@ namespace binade {
 /// empty string if all distances exceed a third of the name's length.
 std::string suggest(std::string_view word, std::span<const std::string> names);
 
-/// Returns the suggestion of `suggest`, or `; expected one of A, B` with all
-/// names if none is near. Adds nothing if there are no names.
+/// Like `suggest`, but returns `; expected one of A, B` with all names if no
+/// name is near. Returns an empty string if there are no names.
 std::string suggestOrList(std::string_view word,
                           std::span<const std::string> names);
 
@@ -26,8 +26,8 @@ std::string suggestOrList(std::string_view word,
 std::string suggestOption(std::string_view option,
                           std::span<const std::string> names);
 
-/// Like `suggest`, for commands. If none is near, suggests one that means the
-/// same, as `show` for `print` and `list` for `ls`.
+/// Like `suggest`, for commands. If no name is near, suggests a synonym of
+/// `word`, such as `show` for `print` and `list` for `ls`.
 std::string suggestCommand(std::string_view word,
                            std::span<const std::string> names);
 

@@ -49,7 +49,7 @@ public:
   FailureOr<KernelInfo> emit() {
     if (failed(collect()))
       return failure();
-    // Work items of tiles have all rows, which may be computed together.
+    // A work item of a tile has all rows, so that they can share arithmetic.
     if (!isOnePass || (source.readsNeighbors && !source.shape))
       return emitTiles(source);
     chooseBlocks();

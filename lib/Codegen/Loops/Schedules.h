@@ -17,7 +17,7 @@ struct KernelSource {
   std::string symbol;
   /// Set for GPU kernels.
   std::optional<GpuShape> shape = std::nullopt;
-  /// Whether an op computes its elements from their neighbors, so that these
+  /// Whether an op computes each element from its neighbors, so that neighbors
   /// share most of their arithmetic.
   bool readsNeighbors = false;
 

@@ -28,8 +28,8 @@ struct NamedValue {
 /// Returns an argument `name` whose location has the same name.
 NewArgument makeArgument(StringRef name, Type type, Attribute init = {});
 
-/// Returns the location of a function that a graph becomes. It has the name of
-/// the graph, but errors are reported for the file: users know its name, while
+/// Returns the location of the function for a graph. It has the name of the
+/// graph, but errors are reported for the file: users know its name, while most
 /// exporters call every graph `main_graph`.
 Location getGraphLoc(MLIRContext *context, StringRef name);
 

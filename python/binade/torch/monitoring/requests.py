@@ -70,7 +70,7 @@ class Requests:
       every: The interval in steps of those that have none.
       ofRules: Requests of alarm rules, which need not match a value.
       absent: Kinds of values that this loop lacks, with the reasons.
-      isScaling: Whether a scaler is enabled; `*` means scaled gradients only then.
+      isScaling: Whether a scaler is enabled; `*` includes scaled gradients only then.
 
     Raises:
       UsageError: If a request of the user is wrong, or is about values or statistics that
