@@ -69,7 +69,7 @@ def test_the_same_bytes_under_other_names_are_other_data(folder):
     assert not compare(*find_runs(folder, "each", "named")).startswith(SAME)
 
 
-def test_a_file_that_has_changed_is_not_what_the_run_has_read(folder):
+def test_arrays_of_changed_files_are_not_compared(folder):
     arrays = safetensors.load(folder.data)
     np.savez(folder.path / "later.npz", **arrays)
     train(folder, "later.npz")

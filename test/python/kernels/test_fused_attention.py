@@ -114,8 +114,8 @@ def test_what_changes_scores_stays_in_one_kernel(name, tmp_path):
 def test_bits_of_gradients_do_not_depend_on_the_number_of_threads(
     name, policy, tmp_path
 ):
-    """Two threads compute the gradient of a bias of two heads with those of keys; four
-    threads, for which there are not enough heads, compute it separately."""
+    """One or two threads compute the gradient of a bias of two heads together with those of keys;
+    four threads, for which there are too few heads, compute it in a second pass."""
     make_model(tmp_path / "model.onnx", MODELS[name])
     x = np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)
     safetensors.save(

@@ -1,4 +1,4 @@
-"""A policy with a schedule: training continues under other policies, over one state."""
+"""A policy with a schedule: a run switches to other policies and keeps its state."""
 
 import json
 
@@ -56,7 +56,7 @@ def read_losses(out):
 
 
 def read_policies(out):
-    """The policy of each part of a run, and the step before it."""
+    """Returns the policy of each part of a run, and the step after which the part begins."""
     about = json.loads((out / "run.json").read_text())
     return [(one["policy"], one["after_step"]) for one in about["invocations"]]
 
@@ -70,7 +70,7 @@ def assert_equal_files(a, b):
 
 @pytest.fixture(scope="module")
 def whole(data, tmp_path_factory):
-    """A run that changes from fp32 to bf16-amp."""
+    """A run that switches from fp32 to bf16-amp."""
     folder = tmp_path_factory.mktemp("whole")
     policy = write(folder, (SWITCH, "bf16-amp"))
     process = train(data, folder / "run", policy, "--save-every", 1, "--keep", STEPS)
@@ -80,7 +80,8 @@ def whole(data, tmp_path_factory):
 
 
 def test_each_part_trains_under_its_policy(whole, data, tmp_path):
-    """Compared with both policies by hand: fp32, its checkpoint converted, then bf16-amp."""
+    """Compared with three commands: train under fp32, convert the checkpoint, and resume under
+    bf16-amp."""
     train(data, tmp_path / "run", "fp32", "--stop-after", SWITCH)
     losses = read_losses(whole / "run")
     assert losses[:SWITCH] == read_losses(tmp_path / "run")
@@ -103,7 +104,7 @@ def test_each_part_trains_under_its_policy(whole, data, tmp_path):
 
 
 def test_the_switch_keeps_every_bit_of_the_state(whole, data, tmp_path):
-    """The checkpoint of the last step under fp32, which the switch has written again."""
+    """Compares the checkpoint at the switch, which the switch converts, with that of fp32."""
     train(data, tmp_path / "run", "fp32", "--stop-after", SWITCH)
     name = f"checkpoints/step-{SWITCH:06d}"
     kept, own = (json.loads((run / name / "manifest.json").read_text())
@@ -125,7 +126,7 @@ def test_a_resumed_run_equals_the_whole_one(whole, data, tmp_path, stop):
     )
 
 
-def test_the_first_policy_may_come_back(data, tmp_path):
+def test_a_policy_may_be_used_twice(data, tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text("name: other\nextends: bf16-amp\n")
     policy = write(tmp_path, (2, "other.yaml"), ("50%", "fp32"), ("80%", "other.yaml"))

@@ -1,5 +1,4 @@
-"""Keys of a policy for transforms of operands: errors with file and line, and what `policy
-show` prints."""
+"""The policy key `transform`: errors with file and line, and the output of `policy show`."""
 
 import subprocess
 

@@ -1,5 +1,5 @@
-"""Shipped policies with a Hadamard transform: codes of a compiled step compared with numpy, and
-what `explain` prints."""
+"""Presets with a Hadamard transform: codes of a compiled step compared with numpy, and the output
+of `explain`."""
 
 import json
 import re
@@ -19,8 +19,8 @@ MINI = ROOT / "examples/char-gpt/mini.onnx"
 
 @BACKENDS
 def test_codes_of_nvfp4(backend):
-    """As published, only the operands of the gradient of the weight are transformed; the
-    gradient is rounded stochastically after it."""
+    """As published, only the operands of the gradient of the weight are transformed; the gradient
+    of the output is rounded stochastically after the transform."""
     outputs, v, codes = run("nvfp4", 32, backend)
     assert [random is None for _, random in codes] == [True, False]
     operands = [transform(x, 16, fixed_signs(16), axis=0) for x in (-v["x"], -v["g"])]

@@ -1,5 +1,5 @@
-"""Hadamard transforms of the operands of a product, as a policy asks for them: codes and
-gradients of a compiled step, compared with numpy."""
+"""Hadamard transforms of the operands of a matmul under a policy: codes and gradients of a
+compiled step, compared with numpy."""
 
 import subprocess
 import sys
@@ -56,11 +56,11 @@ def test_the_matrices_cancel(size, signs):
     """Without rounding, in f64: (D H)(D H)^T = 1."""
     vector = {"fixed": fixed_signs(size), "step": step_signs(size, SEED, STEP),
               "none": np.ones(size)}[signs]  # fmt: skip
-    turned = np.diag(vector.astype(float)) @ sylvester(size)
-    np.testing.assert_allclose(turned @ turned.T, np.eye(size), atol=1e-15)
+    matrix = np.diag(vector.astype(float)) @ sylvester(size)
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(size), atol=1e-15)
     random = np.random.default_rng(size)
     x, g = random.standard_normal((2, size, 24))
-    np.testing.assert_allclose((turned.T @ x).T @ (turned.T @ g), x.T @ g, atol=1e-12)
+    np.testing.assert_allclose((matrix.T @ x).T @ (matrix.T @ g), x.T @ g, atol=1e-12)
 
 
 @BACKENDS
@@ -80,7 +80,7 @@ def test_weight_gradient(tmp_path, size, signs, backend):
 @BACKENDS
 @pytest.mark.parametrize("product_of", ["fprop", "dgrad"])
 def test_other_products(tmp_path, product_of, backend):
-    """The sum is over the inputs of the layer, or over its outputs."""
+    """`fprop` sums over the inputs of the layer, `dgrad` over its outputs."""
     policy = write(tmp_path, "{ hadamard: 16 }", product=product_of)
     wide = 32
     v = draw(22)
@@ -106,15 +106,15 @@ def test_other_products(tmp_path, product_of, backend):
 
 @BACKENDS
 def test_values_that_the_format_represents(tmp_path, backend):
-    """If rounding the transformed operands changes nothing, the gradient is that of the
-    operands themselves."""
+    """If quantization does not round the transformed operands, the gradient is that of the
+    original operands."""
     random = np.random.default_rng(23)
-    turned = np.diag(fixed_signs(16)) @ sylvester(16)
+    matrix = np.diag(fixed_signs(16)) @ sylvester(16)
     values = {}
     for name, width in (("x", IN), ("g", OUT)):
         codes = random.integers(0, 16, (4, 16, width)).astype(np.uint8)
         codes[:, 0] = 7  # The largest value, so that all scales are equal.
-        exact = np.einsum("ij,bjk->bik", turned, published.decode_e2m1(codes))
+        exact = np.einsum("ij,bjk->bik", matrix, published.decode_e2m1(codes))
         values[name] = exact.reshape(64, width).astype(F32)
     policy = write(tmp_path, "{ hadamard: 16, signs: fixed }")
     outputs, v, _ = run(policy, 64, backend, **values)

@@ -19,7 +19,7 @@ def add_halves(x):
 
 
 def transform(x, size, signs=None, axis=-1):
-    """In f32, along an axis."""
+    """Returns the transform of x along an axis, computed in f32."""
     x = np.moveaxis(np.asarray(x, F32), axis, -1)
     groups = x.reshape(*x.shape[:-1], -1, size)
     with np.errstate(all="ignore"):
@@ -42,6 +42,6 @@ def fixed_signs(size):
 
 
 def step_signs(size, seed, step):
-    """Those of one step: the stream of random numbers depends on the size."""
+    """Returns the signs of one step: the stream of random numbers depends on the size."""
     uniform = draw_uniform(size, seed, step, 0xFFFFFFFF - size)[0]
     return np.where(uniform < 0.5, F32(1), F32(-1))

@@ -26,8 +26,8 @@ SEED, STEP = 77, 3
 
 
 def find_codes(module):
-    """The parts of each value that is quantized by columns, and the streams of its random
-    numbers, in the order of the step."""
+    """Returns, in the order of the step, the parts of each value that is quantized by columns, and
+    the streams of its random numbers."""
     found = re.findall(
         r"(%\w+):3 = binade\.quantize .*per_block<16, 1>(.*) -> \((.*), (.*), (.*)\)\n", module
     )  # fmt: skip
@@ -40,8 +40,8 @@ def find_codes(module):
 
 
 def run(policy, rows, backend, step=STEP, **values):
-    """The outputs of a step, its values, and the codes of the operands of wgrad: for each, the
-    parts, and its random numbers if it is rounded stochastically."""
+    """Returns the outputs of a step, its values, and the codes of the operands of wgrad: for each,
+    its parts, and its random numbers if it is rounded stochastically."""
     v = draw(21, rows=rows) | values
     module = materialize(policy, build_step(rows))
     parts, streams = find_codes(module)
