@@ -6,54 +6,31 @@ import sys
 
 import numpy as np
 import pytest
+from support.nvfp4 import SHAPES, quantize_all
 from support.paths import ROOT
 from support.philox import draw_uniform
 from support.quantization import backends
-from support.reference import binade, evaluate, tensor_type
+from support.reference import binade
 
 sys.path.append(str(ROOT / "test/data"))
 import make_nvfp4 as published  # noqa: E402
 
 F32 = np.float32
 SEED, STEP = 0x123456789ABCDE, 41
-NVFP4 = "f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN, tensor_scale = f32, rule = {}, stochastic"
+NVFP4 = "f4E2M1FN, per_block<{}, {}>, scale = f8E4M3FN, tensor_scale = f32, rule = {rule}, stochastic"
 PEAKS = {"rounded_inverse": 6.0, "rounded_headroom": 6 * 16 / 17}
 rules = pytest.mark.parametrize("rule", PEAKS)
 
 
 def quantize(tensors, rule, backend):
     """The parts of each tensor from one module: codes, scales, tensor's scale."""
-    form = f"#binade.quantized<{NVFP4.format(rule)}>"
-    arguments, lines, names, results = ["%rng: tensor<2xi64>"], [], [], []
-    for index, x in enumerate(tensors):
-        shape = tensor_type(x.shape, "f32")
-        blocks = (x.shape[0], -(-x.shape[1] // 16))
-        types = [tensor_type(x.shape, "i8"), tensor_type(blocks, "f8E4M3FN"), "tensor<f32>"]  # fmt: skip
-        arguments.append(f"%x{index}: {shape}")
-        lines.append(
-            f"%y{index}:3 = binade.quantize %x{index} rng(%rng) {{format = {form}, saturate, "
-            f"stream = 9 : i64}} : ({shape}, tensor<2xi64>) -> ({', '.join(types)})"
-        )
-        names += [f"%y{index}#{part}" for part in range(3)]
-        results += types
-    module = "\n".join(
-        [f"func.func @f({', '.join(arguments)}) -> ({', '.join(results)}) {{", *lines,
-         f"return {', '.join(names)} : {', '.join(results)}", "}"]
-    )  # fmt: skip
-    inputs = {f"arg{i + 1}": x for i, x in enumerate(tensors)}
-    inputs["arg0"] = np.array([SEED, STEP])
-    outputs = evaluate(module, inputs, "--backend", backend)
-    return [
-        [np.asarray(outputs[f"result{3 * i + part}"]) for part in range(3)]
-        for i in range(len(tensors))
-    ]
+    return quantize_all(
+        tensors, NVFP4.replace("{rule}", rule), backend, random=(SEED, STEP, 9)
+    )
 
 
 def draw(x):
     return draw_uniform(x.size, SEED, STEP, 9)[0].reshape(x.shape)
-
-
-SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
 
 
 def check_random_tensors(rule, backend, count):

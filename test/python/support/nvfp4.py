@@ -7,8 +7,8 @@ SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
 
 
 def parts_of(shape, rows=1, columns=16, scale="f8E4M3FN"):
-    down, across = -(-shape[0] // rows), -(-shape[1] // columns)
-    return [(shape, "i8"), ((down, across), scale), ((), "f32")]
+    down, across = -(-shape[-2] // rows), -(-shape[-1] // columns)
+    return [(shape, "i8"), ((*shape[:-2], down, across), scale), ((), "f32")]
 
 
 def same(found, expected):
@@ -21,26 +21,34 @@ def same(found, expected):
         np.testing.assert_array_equal(codes.view(np.uint8), expected[0])
 
 
-def quantize_all(tensors, form, backend, rows=1, columns=16):
-    """The parts of each tensor, from one module. `form` has places for the size of a block."""
+def quantize_all(tensors, form, backend, rows=1, columns=16, random=None):
+    """The parts of each tensor, from one module. `form` has places for the size of a block.
+    `random` is (seed, step, stream) of a format that draws random numbers."""
     form = f"#binade.quantized<{form.format(rows, columns)}>"
+    rng, stream, types_of_rng = "", "", ""
+    if random:
+        rng, types_of_rng = " rng(%rng)", ", tensor<2xi64>"
+        stream = f", stream = {random[2]} : i64"
     lines, names, results = [], [], []
     for index, x in enumerate(tensors):
         types = [tensor_type(*part) for part in parts_of(x.shape, rows, columns)]
         lines.append(
-            f"%y{index}:3 = binade.quantize %x{index} {{format = {form}, saturate}} : "
-            f"({tensor_type(x.shape, 'f32')}) -> ({', '.join(types)})"
+            f"%y{index}:3 = binade.quantize %x{index}{rng} {{format = {form}, saturate{stream}}} "
+            f": ({tensor_type(x.shape, 'f32')}{types_of_rng}) -> ({', '.join(types)})"
         )
         names += [f"%y{index}#{part}" for part in range(3)]
         results += types
     arguments = ", ".join(
         f"%x{i}: {tensor_type(x.shape, 'f32')}" for i, x in enumerate(tensors)
     )
+    arguments += ", %rng: tensor<2xi64>" if random else ""
     module = "\n".join(
         [f"func.func @f({arguments}) -> ({', '.join(results)}) {{", *lines,
          f"return {', '.join(names)} : {', '.join(results)}", "}"]
     )  # fmt: skip
     inputs = {f"arg{i}": x for i, x in enumerate(tensors)}
+    if random:
+        inputs[f"arg{len(tensors)}"] = np.array(random[:2])
     outputs = evaluate(module, inputs, "--backend", backend)
     return [
         [outputs[f"result{3 * i + part}"] for part in range(3)]
