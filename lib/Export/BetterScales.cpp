@@ -21,6 +21,29 @@ std::string Codes::findSquares(const std::string &x, const Factors &factors,
   return w.add("Mul", {difference, difference});
 }
 
+/// Adds the second half of the elements along `axis` to the first half, until
+/// one is left.
+std::string Codes::addHalves(std::string x, SmallVector<int64_t> now,
+                             int64_t axis) {
+  while (now[axis] > 1) {
+    int64_t half = llvm::PowerOf2Ceil(now[axis]) / 2;
+    SmallVector<int64_t> starts(now.size(), 0), ends(now);
+    ends[axis] = half;
+    std::string low = w.slice(x, starts, ends);
+    starts[axis] = half;
+    ends[axis] = now[axis];
+    std::string high = w.slice(x, starts, ends);
+    if (now[axis] < 2 * half) {
+      SmallVector<int64_t> pads(2 * now.size(), 0);
+      pads[now.size() + axis] = 2 * half - now[axis];
+      high = w.add("Pad", {high, w.addInts(pads)});
+    }
+    x = w.add("Add", {low, high});
+    now[axis] = half;
+  }
+  return x;
+}
+
 /// Adds arranged elements in the order that the rule defines.
 std::string Codes::addInOrder(std::string x) {
   SmallVector<int64_t> now(arranged);
@@ -37,24 +60,11 @@ std::string Codes::addInOrder(std::string x) {
     now[axis] = 1;
     x = sum;
   };
-  auto addByTree = [&](int64_t axis) {
-    while (now[axis] > 1) {
-      int64_t half = llvm::PowerOf2Ceil(now[axis]) / 2;
-      std::string low = take(axis, 0, half), high = take(axis, half, now[axis]);
-      if (now[axis] < 2 * half) {
-        SmallVector<int64_t> pads(2 * now.size(), 0);
-        pads[now.size() + axis] = 2 * half - now[axis];
-        high = w.add("Pad", {high, w.addInts(pads)});
-      }
-      x = w.add("Add", {low, high});
-      now[axis] = half;
-    }
-  };
   addAlong(sharedAxes.back());
   if (sharedAxes.size() > 1 && format.getExtent()[1] == 1)
     addAlong(sharedAxes.front());
   else if (sharedAxes.size() > 1)
-    addByTree(sharedAxes.front());
+    x = addHalves(x, now, sharedAxes.front());
   return w.reshape(x, scaleShape);
 }
 

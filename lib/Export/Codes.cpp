@@ -337,6 +337,8 @@ SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
                     : format.hasBlockScales() ? chooseBlocks(amax, tensor)
                                               : choose(amax, least);
   std::string codes = encode(x, factors, saturate, random);
+  if (format.correctsScales())
+    factors.scale = correctScales(x, factors, tensor, random);
   SmallVector<std::string> parts = {format.isPacked() ? pack(codes) : codes,
                                     factors.scale};
   if (format.getExpand())

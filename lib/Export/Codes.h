@@ -36,6 +36,13 @@ public:
   Factors chooseBetter(const std::string &x, const std::string &largest,
                        const std::string &tensor);
 
+  /// Returns the scales after the correction, as the op `quantize` computes
+  /// them: `factors` are those by which the elements `x` are rounded, and
+  /// `random` has the random number of each scale.
+  std::string correctScales(const std::string &x, const Factors &factors,
+                            const std::string &tensor,
+                            const std::string &random);
+
   /// Returns one code per element, of the code's type. `random` has uniform
   /// values for stochastic rounding.
   std::string encode(const std::string &x, const Factors &factors,
@@ -43,7 +50,8 @@ public:
 
   /// Returns all parts of a quantized tensor, with codes in their type. Scales
   /// are computed from `largest`, or from the largest magnitudes of `x` if it
-  /// is empty.
+  /// is empty. `random` has a value for each element, or for each scale if
+  /// these are corrected.
   SmallVector<std::string> quantize(const std::string &x, bool saturate,
                                     const std::string &random,
                                     const std::string &largest);
@@ -59,6 +67,7 @@ private:
   std::string invert(const Factors &factors);
   std::string findSquares(const std::string &x, const Factors &factors,
                           const std::string &tensor);
+  std::string addHalves(std::string x, SmallVector<int64_t> now, int64_t axis);
   std::string addInOrder(std::string x);
   std::string arrange(const std::string &x);
   std::string restore(const std::string &x);

@@ -20,7 +20,9 @@ LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
   std::string random, amax;
   if (op.getRng())
     random = drawUniform(w, w.get(op.getRng()), *op.getStream(),
-                         getShape(op.getX()));
+                         getShape(op.getFormat().correctsScales()
+                                      ? Value(op.getParts()[1])
+                                      : op.getX()));
   if (op.getAmax())
     amax = w.get(op.getAmax());
   SmallVector<std::string> parts =

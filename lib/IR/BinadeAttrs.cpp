@@ -110,6 +110,13 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                : ArrayAttr::get(transform.getContext(), {}));
   if (operands)
     for (Attribute format : operands) {
+      auto quantized = dyn_cast<QuantizedAttr>(format);
+      if (quantized && quantized.correctsScales() &&
+          (!transform ||
+           transform.getHadamard() != quantized.getCorrectedSize()))
+        return emitError() << "an operand with rule 'rounded_eden' needs a "
+                              "transform of groups of "
+                           << quantized.getCorrectedSize() << " elements";
       auto bias = dyn_cast<TypeAttr>(format);
       bool isStored =
           bias && isa<Float32Type, BFloat16Type, Float16Type>(bias.getValue());

@@ -130,8 +130,8 @@ QuantizedAttr QuantizedAttr::withGroups(Granularity granularity,
 }
 
 QuantizedAttr QuantizedAttr::withoutTensorScale() const {
-  // A rule that compares scales needs the scale of the tensor.
-  if (comparesScales())
+  // A rule that compares or corrects scales needs the scale of the tensor.
+  if (comparesScales() || correctsScales())
     return withChosenScale();
   return get(getContext(), getElement(), getGranularity(), getExtent(),
              getScale(), getRule(), getExpand(), getStochastic(), getHistory(),
@@ -163,7 +163,13 @@ QuantizedAttr QuantizedAttr::getTransposed(int64_t rows) const {
 /// factor of 16 / 17.
 static constexpr double kHeadroom = 17.0 / 16.0;
 
+/// The factor by which Quartet II reduces the headroom if scales are corrected:
+/// it found the smallest error there.
+static constexpr double kEdenHeadroom = kHeadroom * 0.93;
+
 double QuantizedAttr::getPeak() const {
+  if (correctsScales())
+    return getLargest() / kEdenHeadroom;
   if (getRule() == ScaleRule::RoundedHeadroom)
     return getLargest() / kHeadroom;
   return std::ldexp(getLargest(), -static_cast<int>(getMargin()));
@@ -171,10 +177,15 @@ double QuantizedAttr::getPeak() const {
 
 /// The largest scale in E4M3 that may be multiplied by 6 / 4.
 static constexpr double kMaxSharedScale = 256;
+/// The largest scale before it is corrected: rounded, it is 256, so that 1.75
+/// times as much does not exceed the largest value in E4M3.
+static constexpr double kMaxCorrectedScale = 255.99;
 
 double QuantizedAttr::getTensorPeak() const {
   if (comparesScales())
     return getPeak() * kMaxSharedScale;
+  if (correctsScales())
+    return getPeak() * kMaxCorrectedScale;
   // The scales of blocks stay below 1 if they can be arbitrarily small.
   bool isPower = isa<Float8E8M0FNUType>(getScale());
   return getPeak() * (isPower ? 1.0 : mlir::binade::getLargest(getScale()));
@@ -251,29 +262,39 @@ QuantizedAttr::getParts(ArrayRef<int64_t> shape) const {
 /// Far beyond the exponent range of any element format.
 static constexpr int64_t kMaxMargin = 32;
 
-/// The most rows and columns of a block whose scale is the better of two.
+/// The most rows and columns of a block whose scale is the better of two, or is
+/// corrected.
 static constexpr int64_t kMaxCompared = 16;
 
-/// Checks a format whose scales are the better of two.
-static LogicalResult
-verifyCompared(function_ref<InFlightDiagnostic()> emitError, Attribute element,
-               Granularity granularity, ArrayRef<int64_t> extent,
-               bool stochastic, FloatType tensorScale) {
+/// Checks a format whose scales are the better of two, or corrected.
+static LogicalResult verifyChosen(function_ref<InFlightDiagnostic()> emitError,
+                                  Attribute element, Granularity granularity,
+                                  ArrayRef<int64_t> extent, ScaleRule rule,
+                                  bool stochastic, FloatType tensorScale) {
+  bool corrects = rule == ScaleRule::RoundedEden;
+  std::string name = ("rule '" + stringifyScaleRule(rule) + "'").str();
   auto type = dyn_cast<TypeAttr>(element);
   if (!type || !isa<Float4E2M1FNType>(type.getValue()))
-    return emitError() << "rule 'rounded_four_six' maps the largest magnitude "
-                          "of a block to 4 or 6, values of f4E2M1FN, not of "
-                       << element;
+    return emitError() << name << " maps the largest magnitude of a block to "
+                       << (corrects ? "the largest value" : "4 or 6, values")
+                       << " of f4E2M1FN, not of " << element;
   if (granularity != Granularity::PerBlock ||
-      llvm::any_of(extent, [](int64_t size) { return size > kMaxCompared; }))
-    return emitError() << "rule 'rounded_four_six' compares errors of blocks "
-                          "of at most 16 rows and 16 columns";
+      llvm::any_of(extent, [](int64_t size) { return size > kMaxCompared; }) ||
+      (corrects && !llvm::is_contained(extent, 1)))
+    return emitError() << name
+                       << (corrects
+                               ? " corrects scales of blocks of one row or "
+                                 "one column of at most 16 elements"
+                               : " compares errors of blocks of at most "
+                                 "16 rows and 16 columns");
   if (!tensorScale)
-    return emitError() << "rule 'rounded_four_six' needs a scale of the "
-                          "tensor, tensor_scale = f32";
+    return emitError() << name
+                       << " needs a scale of the tensor, tensor_scale = f32";
   if (stochastic)
-    return emitError() << "rule 'rounded_four_six' compares errors of rounding "
-                          "to nearest, and cannot be 'stochastic'; use "
+    return emitError() << name
+                       << (corrects ? " rounds scales stochastically"
+                                    : " compares errors of rounding to nearest")
+                       << ", and cannot be 'stochastic'; use "
                           "'rounded_headroom'";
   return success();
 }
@@ -284,12 +305,12 @@ static LogicalResult verifyLevels(function_ref<InFlightDiagnostic()> emitError,
                                   ScaleRule rule, FloatType tensorScale) {
   bool isRounded =
       llvm::is_contained({ScaleRule::RoundedInverse, ScaleRule::RoundedHeadroom,
-                          ScaleRule::RoundedFourSix},
+                          ScaleRule::RoundedFourSix, ScaleRule::RoundedEden},
                          rule);
   if (isa<Float8E4M3FNType>(scale) != isRounded)
     return emitError() << "scales in f8E4M3FN follow rule 'rounded_inverse', "
-                          "'rounded_headroom' or 'rounded_four_six', which "
-                          "have no other scales; found "
+                          "'rounded_headroom', 'rounded_four_six' or "
+                          "'rounded_eden', which have no other scales; found "
                        << scale << " with '" << stringifyScaleRule(rule) << "'";
   if (tensorScale && !tensorScale.isF32())
     return emitError() << "the scale of a tensor is f32, not " << tensorScale;
@@ -356,9 +377,9 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << ", with rule 'inverse' or 'inverse_power'";
   if (failed(verifyLevels(emitError, granularity, scale, rule, tensorScale)))
     return failure();
-  return rule == ScaleRule::RoundedFourSix
-             ? verifyCompared(emitError, element, granularity, extent,
-                              stochastic, tensorScale)
+  return rule == ScaleRule::RoundedFourSix || rule == ScaleRule::RoundedEden
+             ? verifyChosen(emitError, element, granularity, extent, rule,
+                            stochastic, tensorScale)
              : success();
 }
 

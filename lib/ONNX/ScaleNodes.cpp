@@ -146,6 +146,7 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
   case ScaleRule::RoundedInverse:
   case ScaleRule::RoundedHeadroom:
   case ScaleRule::RoundedFourSix:
+  case ScaleRule::RoundedEden:
     llvm_unreachable("scales in E4M3 have nodes of their own");
   }
   scales.factors = scales.divisors;

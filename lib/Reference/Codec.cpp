@@ -73,6 +73,7 @@ float Codec::chooseScale(float amax) const {
   case ScaleRule::RoundedInverse:
   case ScaleRule::RoundedHeadroom:
   case ScaleRule::RoundedFourSix:
+  case ScaleRule::RoundedEden:
     break;
   }
   llvm_unreachable("all rules are listed");

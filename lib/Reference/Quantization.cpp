@@ -2,6 +2,7 @@
 
 #include "Families.h"
 #include "Random.h"
+#include "binade/IR/CorrectedBlocks.h"
 #include "binade/Reference/Codec.h"
 #include <cmath>
 
@@ -92,6 +93,43 @@ chooseBetterScales(const Codec &codec, QuantizedAttr format,
   return best;
 }
 
+/// Returns the scales of blocks after the correction by rule `rounded_eden`.
+static std::vector<float>
+correctScales(const Codec &codec, QuantizedAttr format, ArrayRef<int64_t> shape,
+              ArrayRef<double> numbers, ArrayRef<Codec::Factors> factors,
+              float tensorFactor, llvm::function_ref<float(int64_t)> draw) {
+  constexpr int64_t kSize = QuantizedAttr::kCorrectedBlocks;
+  std::vector<float> wanted(factors.size(), 0.0f), found(factors.size(), 0.0f);
+  for (auto [i, number] : llvm::enumerate(numbers)) {
+    int64_t where = codec.findScale(shape, i);
+    auto x = static_cast<float>(number);
+    float exact = x * tensorFactor;
+    float rounded =
+        codec.round(x, factors[where], /*saturate=*/true, /*random=*/0.0f) *
+        factors[where].scale;
+    wanted[where] += exact * exact;
+    found[where] += exact * rounded;
+  }
+  CorrectedBlocks blocks(format, format.getScaleShape(shape));
+  std::vector<float> corrected;
+  for (int64_t where = 0; where < int64_t(factors.size()); ++where) {
+    int64_t along = where / blocks.inner % blocks.count;
+    int64_t first = along - along % kSize;
+    std::array<float, 16> all{}, kept{};
+    for (int64_t i = 0; i < std::min(kSize, blocks.count - first); ++i) {
+      int64_t other = where + (first + i - along) * blocks.inner;
+      all[i] = wanted[other];
+      kept[i] = found[other];
+    }
+    float correction = addByTree(all) / addByTree(kept);
+    if (!std::isfinite(correction))
+      correction = 1.0f;
+    corrected.push_back(codec.roundScaleRandomly(
+        factors[where].scale * correction, draw(where)));
+  }
+  return corrected;
+}
+
 /// If a magnitude is NaN, so is the largest one.
 SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                                            ArrayRef<int64_t> shape,
@@ -138,6 +176,10 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
       parts[3][i] = factors[i].centre;
     }
   }
+  if (format.correctsScales())
+    llvm::copy(correctScales(codec, format, shape, numbers, factors,
+                             tensorFactor, draw),
+               parts[1].getFloats().begin());
   CodeWriter codes{codec, parts[0], format.isPacked()};
   for (auto [i, number] : llvm::enumerate(numbers))
     codes.set(i, codec.round(static_cast<float>(number),

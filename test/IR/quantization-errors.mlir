@@ -25,7 +25,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up, rounded_inverse, rounded_headroom, rounded_four_six; got 'guess'}}
+  // expected-error@+1 {{expected amax, amax_offset, inverse, inverse_power, floor, round_up, rounded_inverse, rounded_headroom, rounded_four_six, rounded_eden; got 'guess'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_row, scale = f32, rule = guess>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f32>)
   return
 }
@@ -161,7 +161,7 @@ func.func @f(%x: tensor<8x64xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x32xf32>) {
-  // expected-error@+1 {{scales in f8E4M3FN follow rule 'rounded_inverse', 'rounded_headroom' or 'rounded_four_six', which have no other scales; found 'f8E4M3FN' with 'amax'}}
+  // expected-error@+1 {{scales in f8E4M3FN follow rule 'rounded_inverse', 'rounded_headroom', 'rounded_four_six' or 'rounded_eden', which have no other scales; found 'f8E4M3FN' with 'amax'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f4E2M1FN, per_block<1, 16>, scale = f8E4M3FN>} : (tensor<4x32xf32>) -> (tensor<4x32xi8>, tensor<4x2xf8E4M3FN>)
   return
 }

@@ -82,6 +82,14 @@ func.func @better_scale(%x: tensor<40x40xf32>) {
   return
 }
 
+// Random numbers are for the scales.
+// CHECK-LABEL: func.func @corrected_scale
+func.func @corrected_scale(%x: tensor<48x5xf32>, %rng: tensor<2xi64>) {
+  // CHECK: binade.quantize %{{.*}} rng(%{{.*}}) {format = #binade.quantized<f4E2M1FN, per_block<16, 1>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_eden>, saturate, stream = 3 : i64}
+  %p:3 = binade.quantize %x rng(%rng) {format = #binade.quantized<f4E2M1FN, per_block<16, 1>, scale = f8E4M3FN, tensor_scale = f32, rule = rounded_eden>, saturate, stream = 3 : i64} : (tensor<48x5xf32>, tensor<2xi64>) -> (tensor<48x5xi8>, tensor<3x5xf8E4M3FN>, tensor<f32>)
+  return
+}
+
 // CHECK-LABEL: func.func @parts
 func.func @parts(%x: tensor<4x16xf32>, %amax: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4x16xf8E4M3FN> {
   // CHECK: %[[S:.*]], %[[F:.*]], %[[E:.*]]:2 = binade.choose_scale

@@ -149,6 +149,7 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `rounded_inverse` | A (1 / F), rounded to `scale`, saturating | x (1 / S), where 1 / S is at most the largest f32 |
     | `rounded_headroom` | A (1 / P) with P = F (16 / 17), rounded to `scale`, saturating | as with `rounded_inverse` |
     | `rounded_four_six` | one of S6 and S4, see below | as with `rounded_inverse` |
+    | `rounded_eden` | S c, rounded stochastically, see below | as with `rounded_inverse` |
 
     With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
     smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
@@ -185,6 +186,28 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     8 is added to row i, for i < 8, and the same with 4, 2 and 1. A block of one column is
     added from top to bottom. `stochastic` is not available: E is that of rounding to nearest.
 
+    `rounded_eden` ("MS-EDEN") rounds elements to nearest, and corrects the scales afterwards so
+    that the expectation is the value itself, if the tensor was rotated at random before
+    (`hadamard`, with signs that are drawn). `element` is f4E2M1FN, `tensor_scale` is f32 with
+    G = 255.99, and blocks are one row or one column of at most 16 elements. S and elements
+    follow as with `rounded_headroom`, where P = F / ((17 / 16) 0.93), so that the largest
+    magnitude of a block may exceed F and saturate. 8 consecutive blocks along the row, or the
+    column, have the same correction c; the last ones may be fewer. Then
+
+    ```text
+    u  = x s                      p = q S
+    c  = (sum of u u) / (sum of u p)       over the elements of the 8 blocks
+    S' = S c                      rounded to f8E4M3FN stochastically, at most 448
+    ```
+
+    where q is the value of `element` that x becomes, and S' replaces S as the stored scale.
+    c is 1 if the quotient is infinite or NaN: if all elements represent 0, for example, or if
+    one is infinite. Each operation is rounded to f32. The products of a block are added in
+    order; then the sum of block i + 4 is added to that of block i, for i < 4, and the same
+    with 2 and 1. c is at most 1.5 unless scales are subnormal, so that S', unlike S, does not
+    need G = 448. An S of NaN or 0 stays. The random number of a scale is that of its row-major
+    index among the scales. `stochastic` is not available: the elements are rounded to nearest.
+
     With `expand`, y = sign(x) (|x| / c)^k is quantized in place of x, and S follows from
     the largest y. c = sqrt(A) sqrt(a), where a is the smallest magnitude that is not 0. k
     makes use of the range of `element`: k = floor(16 log2(F T / 2) / log2(A / a)) / 16, at
@@ -204,8 +227,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     leaves room for growth.
 
     Sources: `amax_offset` and `expand`: COAT (Xi et al., 2024); `inverse`, `inverse_power`,
-    `rounded_inverse` and `tensor_scale`: Transformer Engine; `rounded_headroom`: Quartet II
-    (arXiv 2601.22813); `rounded_four_six`: Four Over Six (arXiv 2512.02010), in the order of
+    `rounded_inverse` and `tensor_scale`: Transformer Engine; `rounded_headroom` and
+    `rounded_eden`: Quartet II (arXiv 2601.22813); `rounded_four_six`: Four Over Six (arXiv 2512.02010), in the order of
     Transformer Engine's reference with squared errors; `floor` and `round_up`: OCP Microscaling 1.0 and Transformer Engine.
     `docs/Quantization.md` describes where they differ.
 
@@ -246,7 +269,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     /// Whether the rule rounds scales to f8E4M3FN.
     bool roundsScales() const {
       return getRule() == ScaleRule::RoundedInverse ||
-             getRule() == ScaleRule::RoundedHeadroom || comparesScales();
+             getRule() == ScaleRule::RoundedHeadroom || comparesScales() ||
+             correctsScales();
     }
     /// The factors of the scales that are compared: one maps the largest
     /// magnitude of a block to 6, the other one to 4.
@@ -255,6 +279,20 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     bool comparesScales() const {
       return getRule() == ScaleRule::RoundedFourSix;
     }
+    /// The number of consecutive blocks whose scales have the same correction.
+    static constexpr int64_t kCorrectedBlocks = 8;
+    /// Whether scales are corrected after elements are rounded, and then rounded
+    /// stochastically.
+    bool correctsScales() const {
+      return getRule() == ScaleRule::RoundedEden;
+    }
+    /// The number of consecutive elements with the same correction.
+    int64_t getCorrectedSize() const {
+      return kCorrectedBlocks * getExtent()[0] * getExtent()[1];
+    }
+    /// Whether quantizing draws random numbers: for each element, or for each
+    /// scale.
+    bool draws() const { return getStochastic() || correctsScales(); }
     /// Whether scales are in f8E4M3FN, or below the scale of the tensor.
     bool hasBlockScales() const { return getTensorScale() || roundsScales(); }
     /// Whether elements are multiplied by a factor when they are quantized,
@@ -269,8 +307,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
                              ArrayRef<int64_t> extent) const;
     /// The same format without the scale of the tensor.
     QuantizedAttr withoutTensorScale() const;
-    /// The format of elements by a scale that has been chosen among two: with
-    /// rule `rounded_inverse`, without the scale of the tensor.
+    /// The format of elements by a scale that is known, as one of two or before
+    /// its correction: with rule `rounded_inverse`, without the scale of the tensor.
     QuantizedAttr withChosenScale() const;
     /// The same format for the transposed tensor, whose columns have `rows`
     /// elements.

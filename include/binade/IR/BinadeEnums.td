@@ -139,6 +139,7 @@ def Binade_ScaleRule : Binade_Enum<"ScaleRule",
       I32EnumCase<"RoundedInverse", 6, "rounded_inverse">, // A / F rounded to E4M3
       I32EnumCase<"RoundedHeadroom", 7, "rounded_headroom">, // A (17/16) / F rounded to E4M3
       I32EnumCase<"RoundedFourSix", 8, "rounded_four_six">, // the better of A / 6 and A / 4
+      I32EnumCase<"RoundedEden", 9, "rounded_eden">, // A / F rounded to E4M3, then corrected
     ]>;
 
 // Arguments of a program are in this order.

@@ -84,7 +84,8 @@ bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 
 /// Returns why `decision` does not transform the quantized operands of `node`,
 /// although a rule requests it: "sums over 24 elements ..."; empty if it does,
-/// or if no rule requests it.
+/// or if no rule requests it. Operands whose formats need the transform are not
+/// quantized without it.
 std::string explainMissingTransform(const PrecisionNode &node,
                                     PrecisionAttr decision);
 

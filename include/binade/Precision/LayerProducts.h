@@ -52,6 +52,13 @@ struct OperandFormats {
            : kind == OperandKind::Weight   ? weight
                                            : gradient;
   }
+  /// Whether the scales of an operand are unbiased only after a random
+  /// rotation, so that it is not quantized without one.
+  bool needsTransform() const {
+    return llvm::any_of(
+        std::array{activation, weight, gradient},
+        [](QuantizedAttr format) { return format && format.correctsScales(); });
+  }
   explicit operator bool() const { return activation || weight || gradient; }
   bool operator==(const OperandFormats &) const = default;
 };

@@ -37,6 +37,13 @@ public:
   /// largest magnitude of the tensor.
   float findSquaredError(float x, const Factors &factors, float whole) const;
 
+  /// Rounds a scale to its format, up if `random` is less than the fraction of
+  /// the distance from the next smaller one.
+  float roundScaleRandomly(float scale, float random) const {
+    return static_cast<float>(
+        stored.roundRandomly(scale, random, /*saturate=*/true));
+  }
+
   /// Rounds `x` to a quantized value before scaling, and the inverse of that.
   /// The inverse reads `scale`, `power` and `centre` of the factors. `random`,
   /// in [0, 1), is for stochastic rounding.

@@ -82,6 +82,7 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   case ScaleRule::RoundedInverse:
   case ScaleRule::RoundedHeadroom:
   case ScaleRule::RoundedFourSix:
+  case ScaleRule::RoundedEden:
     break; // `quantize` decomposes them into arithmetic.
   }
   llvm_unreachable("all rules are handled");

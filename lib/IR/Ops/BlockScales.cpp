@@ -2,6 +2,7 @@
 
 #include "BlockScales.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/CorrectedBlocks.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -173,4 +174,73 @@ BlockScales mlir::binade::chooseBetterScales(ImplicitLocOpBuilder &b,
   }
   better.scale = buildCast(b, scale, format.getScale());
   return better;
+}
+
+//===----------------------------------------------------------------------===//
+// Corrected scales
+//===----------------------------------------------------------------------===//
+
+/// Returns the sums of `x`, which has an element for each scale, over the
+/// scales with the same correction.
+static Value addGroups(ImplicitLocOpBuilder &b, Value x,
+                       const CorrectedBlocks &blocks) {
+  x = buildReshape(b, x, blocks.getFlat());
+  auto type = cast<RankedTensorType>(x.getType());
+  if (blocks.getPadded() != blocks.getFlat())
+    x = PadOp::create(b, type.clone(blocks.getPadded()), x,
+                      ArrayRef<int64_t>{0, 0, 0}, ArrayRef<int64_t>{1, 1, 1});
+  return addByTree(b, buildReshape(b, x, blocks.getArranged()),
+                   CorrectedBlocks::kBlockAxis);
+}
+
+/// Reverses `addGroups`: repeats the element of a group for its scales.
+static Value spreadGroups(ImplicitLocOpBuilder &b, Value x,
+                          const CorrectedBlocks &blocks) {
+  x = buildReshape(b, x, {blocks.outer, blocks.groups, blocks.inner});
+  x = buildBroadcast(b, x, {0, 1, 3}, blocks.getArranged());
+  x = buildReshape(b, x, blocks.getPadded());
+  return buildSlice(b, x, 1, 0, blocks.count);
+}
+
+/// Rounds scales to E4M3 at random.
+static Value roundScales(ImplicitLocOpBuilder &b, Value scale,
+                         QuantizedAttr format, Value random) {
+  auto type = cast<RankedTensorType>(scale.getType());
+  auto stored = QuantizedAttr::get(
+      b.getContext(), TypeAttr::get(format.getScale()), Granularity::PerTensor,
+      /*extent=*/{}, b.getF32Type(), ScaleRule::Inverse, /*expand=*/false,
+      /*stochastic=*/true, /*history=*/0, /*margin=*/0,
+      /*tensorScale=*/FloatType());
+  Value one = buildSplat(b, RankedTensorType::get({}, b.getF32Type()), 1.0);
+  return EncodeOp::create(b, type.clone(format.getScale()), scale, one,
+                          ValueRange{random}, stored, /*saturate=*/true);
+}
+
+void mlir::binade::correctScales(ImplicitLocOpBuilder &b, BlockScales &scales,
+                                 Value largest, Value x, QuantizedAttr format,
+                                 QuantizedAttr arranged,
+                                 function_ref<Value(Value)> addUp,
+                                 Value random) {
+  auto scaleShape = cast<RankedTensorType>(random.getType()).getShape();
+  CorrectedBlocks blocks(format, scaleShape);
+  auto codes = EncodeOp::create(
+      b, cast<RankedTensorType>(x.getType()).clone(arranged.getCodeType()), x,
+      scales.factor, ValueRange(), arranged, /*saturate=*/true);
+  Value rounded = DequantizeOp::create(
+      b, x.getType(), ValueRange{codes, scales.scale}, arranged);
+  Value exact = MulOp::create(
+      b, x, broadcastTo(b, chooseTensorFactor(b, largest, format), x));
+  Value wanted = addGroups(b, addUp(MulOp::create(b, exact, exact)), blocks),
+        found = addGroups(b, addUp(MulOp::create(b, exact, rounded)), blocks);
+  Value quotient = DivOp::create(b, wanted, found);
+  Value isFinite =
+      CompareOp::create(b, quotient, buildConstant(b, quotient, kMaxFloat),
+                        Comparison::LessEqual);
+  Value correction =
+      SelectOp::create(b, isFinite, quotient, buildConstant(b, quotient, 1.0));
+  correction = buildReshape(b, spreadGroups(b, correction, blocks), scaleShape);
+  Value wide =
+      buildReshape(b, buildCast(b, scales.scale, b.getF32Type()), scaleShape);
+  scales.scale =
+      roundScales(b, MulOp::create(b, wide, correction), format, random);
 }

@@ -29,6 +29,14 @@ BlockScales chooseBetterScales(ImplicitLocOpBuilder &b, Value amax,
                                QuantizedAttr arranged,
                                function_ref<Value(Value)> addUp);
 
+/// Corrects `scales`, those by which `arranged` encodes the elements `x` of a
+/// tensor with the largest magnitude `largest`, as rule `rounded_eden` defines:
+/// replaces `scale`, and keeps the factors of elements. `addUp` is as above,
+/// and `random` has the random number of each scale, in their shape.
+void correctScales(ImplicitLocOpBuilder &b, BlockScales &scales, Value largest,
+                   Value x, QuantizedAttr format, QuantizedAttr arranged,
+                   function_ref<Value(Value)> addUp, Value random);
+
 /// Builds the sums of blocks along axes 1 and 3 of `x`, as `rounded_four_six`
 /// defines their order. Axes of length 1 remain. `isColumn` if blocks have one
 /// column, which is added like a row.

@@ -44,12 +44,16 @@ void QuantizeOp::build(OpBuilder &b, OperationState &state, Value x,
 Schedule QuantizeOp::getSchedule() { return Schedule::Library; }
 
 LogicalResult QuantizeOp::verify() {
-  bool draws = getFormat().getStochastic();
+  bool draws = getFormat().draws();
   if (bool(getRng()) != draws || getStream().has_value() != draws) // C2
-    return emitOpError(draws ? "expects 'rng' and 'stream', because its format "
-                               "is 'stochastic'"
-                             : "expects neither 'rng' nor 'stream', because "
-                               "its format is not 'stochastic'");
+    return emitOpError(
+        draws ? (getFormat().getStochastic()
+                     ? "expects 'rng' and 'stream', because its format is "
+                       "'stochastic'"
+                     : "expects 'rng' and 'stream', because its scales are "
+                       "rounded stochastically")
+              : "expects neither 'rng' nor 'stream', because its format is not "
+                "'stochastic'");
   if (draws && failed(verifyStream(*this, *getStream()))) // C2
     return failure();
   if (getAmax() && getFormat().getHistory() == 0) // C3
@@ -352,8 +356,9 @@ static Value lookThroughViews(Value x, QuantizedAttr format,
 /// can measure and quantize rows.
 FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   QuantizedAttr format = fitGroups(getFormat(), ::getShape(getX()));
-  QuantizedAttr arranged =
-      format.comparesScales() ? format.withChosenScale() : format;
+  QuantizedAttr arranged = format.comparesScales() || format.correctsScales()
+                               ? format.withChosenScale()
+                               : format;
   if (format.getHistory() > 0 && !getAmax())
     return failure();
   Value x = lookThroughViews(getX(), format, *this);
@@ -397,6 +402,9 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
         format.comparesScales()
             ? chooseBetterScales(b, amax, largest, x, format, arranged, addUp)
             : chooseBlockScales(b, amax, largest, format);
+    if (format.correctsScales())
+      correctScales(b, factors, largest, x, format, arranged, addUp,
+                    buildRandomTensor(b, getRng(), *getStream(), scaleShape));
   } else {
     auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
     factors = {chosen.getScale(), chosen.getFactor(), Value()};

@@ -78,7 +78,9 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
       continue;
     ++found.all;
     PrecisionAttr decision = op.getPrecisionAttr();
-    if (!lacksQuantizedOperands(node, decision))
+    // `checkTransforms` reports missing transforms.
+    if (!lacksQuantizedOperands(node, decision) ||
+        !explainMissingTransform(node, decision).empty())
       ++found.quantized;
     else
       remark::missed(op->getLoc(), kRemark)
@@ -117,8 +119,8 @@ static void reportUnquantized(func::FuncOp step, const PrecisionGraph &graph) {
 
 /// Reports products whose operands cannot be divided into the groups of a
 /// transform: an error if the rule is in a user's file and not `optional`. For
-/// any other rule, the operands are quantized without the transform, and one
-/// warning counts the products.
+/// any other rule, the operands are quantized without the transform, or not at
+/// all if their formats need it, and one warning counts the products.
 static LogicalResult checkTransforms(const PrecisionGraph &graph) {
   struct Missing {
     const PrecisionNode *first;
@@ -144,8 +146,8 @@ static LogicalResult checkTransforms(const PrecisionGraph &graph) {
   }
   for (auto &[formats, found] : missing)
     emitWarning(formats->transform.location)
-        << "quantizes " << found.count
-        << (found.count == 1 ? " product" : " products")
+        << (formats->needsTransform() ? "does not quantize " : "quantizes ")
+        << found.count << (found.count == 1 ? " product" : " products")
         << " without the transform: "
         << describe(PrecisionOpInterface(found.first->op).getOperation()) << " "
         << found.reason;

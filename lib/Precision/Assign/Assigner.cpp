@@ -95,6 +95,9 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
         chooseOperands(op, asked, roundsBias ? formats.result : FloatType());
     formats.transform =
         chooseTransform(op, asked.transform.transform, formats.operands);
+    if (asked.needsTransform() && !formats.transform)
+      formats.operands = chooseOperands(
+          op, OperandFormats(), roundsBias ? formats.result : FloatType());
   }
   if (node.savedFormat)
     formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});
@@ -129,16 +132,24 @@ bool mlir::binade::lacksQuantizedOperands(const PrecisionNode &node,
 
 std::string mlir::binade::explainMissingTransform(const PrecisionNode &node,
                                                   PrecisionAttr decision) {
-  if (node.isPinned || !node.rule || decision.getTransform() ||
-      lacksQuantizedOperands(node, decision))
+  if (node.isPinned || !node.rule || decision.getTransform())
     return {};
-  TransformAttr asked =
-      node.rule->settings.quantize.get(node.product).transform.transform;
+  const OperandFormats &formats =
+      node.rule->settings.quantize.get(node.product);
+  if (lacksQuantizedOperands(node, decision) &&
+      !(formats.needsTransform() && isNarrow(decision.getCompute())))
+    return {};
+  TransformAttr asked = formats.transform.transform;
   PrecisionOpInterface op = node.op;
   if (!asked || !op.accumulates())
     return {};
   std::string reason = explainUntransformable(op, asked.getHadamard());
-  return reason.empty() ? "has a factor that is not quantized" : reason;
+  if (reason.empty())
+    return "has a factor that is not quantized";
+  if (formats.needsTransform())
+    reason += "; without the transform rule 'rounded_eden' is biased, so that "
+              "they are not quantized";
+  return reason;
 }
 
 Formats mlir::binade::getFormats(PrecisionAttr decision) {

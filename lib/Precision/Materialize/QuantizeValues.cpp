@@ -161,7 +161,7 @@ SmallVector<Value> ValueQuantizer::quantize(Value value, QuantizedAttr format) {
     return parts;
   b.setLoc(value.getLoc());
   b.setInsertionPointAfterValue(value);
-  bool draws = format.getStochastic();
+  bool draws = format.draws();
   auto codes = QuantizeOp::create(b, value, format, /*saturate=*/true,
                                   draws ? getRandomState(function) : Value(),
                                   draws ? nextStream++ : 0);

@@ -66,11 +66,36 @@ static FailureOr<Attribute> findSavedFormat(StringRef name, Location location) {
                                     kComputedFloats.end());
   llvm::append_range(floats, kByteFloats);
   FailureOr<QuantizedAttr> found = findTensorFormat(name, location, floats);
+  if (succeeded(found) && found->correctsScales())
+    return emitError(location)
+           << "format '" << name << "' is unbiased only for values that were "
+           << "rotated at random; expected a format of values that are saved";
   return failed(found) ? FailureOr<Attribute>() : Attribute(*found);
 }
 
 static YamlSchema<Attribute> savedSchema() {
   return namedSchema("a format such as bf16 or coat-group", findSavedFormat);
+}
+
+/// Checks that operands whose scales are corrected are rotated at random, in
+/// groups that have one correction.
+static LogicalResult checkRotation(YamlReader &reader, Node &node,
+                                   const OperandFormats &formats) {
+  for (QuantizedAttr format :
+       {formats.activation, formats.weight, formats.gradient}) {
+    if (!format || !format.correctsScales())
+      continue;
+    int64_t size = format.getCorrectedSize();
+    TransformAttr found = formats.transform.transform;
+    if (!found || found.getHadamard() != size ||
+        found.getSigns() != HadamardSigns::Step)
+      return reader.error(
+          node, "a format with rule 'rounded_eden' is unbiased only if both "
+                "operands of its product are rotated at random; expected "
+                "fprop, dgrad or wgrad with transform: { hadamard: " +
+                    Twine(size) + ", signs: step }");
+  }
+  return success();
 }
 
 using FormatMember = QuantizedAttr OperandFormats::*;
@@ -110,7 +135,7 @@ static YamlKey<ProductFormats> productKey(size_t index, StringRef help,
       return emitError(formats.transform.location)
              << "transform of a product whose operands are not quantized; "
                 "expected formats for both";
-    return success();
+    return checkRotation(reader, node, formats);
   };
   StringRef name = kLayerProducts[index];
   YamlSchema<OperandFormats> schema =
@@ -143,7 +168,11 @@ static YamlSchema<ProductFormats> operandsSchema() {
                             &OperandFormats::activation));
   keys.push_back(productKey(2, "Operands of the gradient of the weight",
                             &OperandFormats::weight));
-  return yamlMapping<ProductFormats>("formats of operands", std::move(keys));
+  return yamlMapping<ProductFormats>(
+      "formats of operands", std::move(keys),
+      [](YamlReader &reader, Node &node, ProductFormats &formats) {
+        return checkRotation(reader, node, formats.common);
+      });
 }
 
 //===----------------------------------------------------------------------===//

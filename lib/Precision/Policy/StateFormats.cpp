@@ -211,6 +211,11 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
              << "format '" << name << "' chooses scales by the errors of "
              << "rounding to nearest, and cannot be '" << kStochastic
              << "'; use a format with rule 'rounded_headroom'";
+    if (quantized && quantized.correctsScales())
+      return emitError(location)
+             << "format '" << name << "' rounds its scales stochastically, and "
+             << "cannot be '" << kStochastic
+             << "'; use a format with rule 'rounded_headroom'";
     for (Attribute *format :
          {&found->formats.ofSigned, &found->formats.ofUnsigned})
       if (!(*format = getStochastic(*format)))
@@ -380,6 +385,8 @@ std::string describeFormat(Attribute format) {
     text += " with headroom";
   if (quantized.comparesScales())
     text += " by 4 or 6";
+  if (quantized.correctsScales())
+    text += " by MS-EDEN";
   if (quantized.getHistory() > 0)
     text += " delayed";
   if (int64_t margin = quantized.getMargin())

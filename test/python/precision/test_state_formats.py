@@ -115,6 +115,8 @@ def test_user_defined_formats_and_code_books(tmp_path):
     ("element: f4E2M1FN\ngroup: 16\nscale: f8E4M3FN\nrule: rounded_inverse\n", "of blocks or rows"),
     ("element: f4E2M1FN\nblock: [1, 32]\nscale: f8E4M3FN\ntensor_scale: f32\n"
      "rule: rounded_four_six\n", "compares errors of blocks of at most 16 rows and 16 columns"),
+    ("element: f4E2M1FN\nblock: [16, 16]\nscale: f8E4M3FN\ntensor_scale: f32\n"
+     "rule: rounded_eden\n", "blocks of one row or one column of at most 16 elements"),
 ])  # fmt: skip
 def test_invalid_format_files_are_rejected(tmp_path, text, message):
     form = tmp_path / "bad.yaml"

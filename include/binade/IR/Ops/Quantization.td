@@ -24,7 +24,8 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
     them. With `saturate` an element whose quotient exceeds the largest value of the format
     becomes that value, which happens where a scale was rounded down. Without it the element
     becomes infinity or NaN, as in `cast`. Random numbers of stochastic rounding are those
-    of `random_uniform` for `rng`, `stream` and the row-major index of the element. With
+    of `random_uniform` for `rng`, `stream` and the row-major index of the element, or, with
+    rule `rounded_eden`, of the scale. With
     `amax` the scale follows from that operand instead of the largest magnitude of `x`
     (delayed scaling). Empty tensors give empty parts; the scale of an empty tensor is that
     of zeros.
@@ -34,7 +35,7 @@ def Binade_QuantizeOp : Binade_QuantizationOp<"quantize",
     - (C1) The results are the parts of `format` for this shape: the quantized tensor, the
       scales and, with `expand`, k and c, or, with `tensor_scale`, the scale of the tensor.
     - (C2) `rng` and `stream`, an unsigned word of 32 bits, are given if the format is
-      `stochastic`, otherwise not.
+      `stochastic` or has rule `rounded_eden`, otherwise not.
     - (C3) `amax` is given only if the format has a history.
 
     Example:
