@@ -169,5 +169,5 @@ def test_every_policy_trains_every_kind(name, kind, policy, tmp_path):
     metrics, _ = Exported(name, kind, "adamw", tmp_path).train(policy, 2)
     expected = np.load(MODELS / name / "reference.npz")["loss.adamw"]
     assert np.isfinite(metrics["loss"]).all()
-    allowed = 0.2 if policy in ("nvfp4", "mxfp4") else 0.05
+    allowed = 0.2 if policy in ("nvfp4", "mxfp4", "quartet2") else 0.05
     close(metrics["loss"][0], expected[0], allowed * expected[0])
