@@ -7,6 +7,8 @@ state-error  what pairs of state formats do to AdamW's step (COAT, tables 1 and 
 fp8          loss and memory of FP8 policies against bf16-amp
 optimizers   loss and memory of Tiger and others, each with its best rate
 nonfinite    runs with a NaN in their data, by what is done about it
+four-bit     policies in 4 and 8 bits against bf16-amp, by paired seeds
+muon         Muon and AdamW with states in 8 bits by a linear code book
 eight-bit    AdamW's states in 32 and 8 bits over a grid of settings
 digits       a ResNet with momentum in 8 bits
 clamp        layers beyond f16, as T5 has them, and the remedy of clamping
@@ -29,8 +31,8 @@ from training import ROOT, Runs
 
 EXPERIMENTS = [
     # The last takes longest, and is made by name only.
-    "state-error", "fp8", "optimizers", "nonfinite", "eight-bit", "digits", "clamp",
-    "epsilon", "fp8-large",
+    "state-error", "fp8", "four-bit", "muon", "optimizers", "nonfinite", "eight-bit",
+    "digits", "clamp", "epsilon", "fp8-large",
 ]  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_an_optimizer_file_has_the_functions_that_its_op_needs(tmp_path):
 def extended(tmp_path_factory):
     """A build of a copy of the sources, with the op and the optimizer added."""
     root = tmp_path_factory.mktemp("source")
-    for name in ("include", "lib", "tools", "test", "utils", "cmake", "docs"):
+    for name in ("include", "lib", "tools", "python", "test", "utils", "cmake", "docs"):
         skip = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, root / name, ignore=skip)
     for name in ("CMakeLists.txt", "CMakePresets.json"):
