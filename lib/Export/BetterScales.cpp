@@ -46,6 +46,8 @@ std::string Codes::addHalves(std::string x, SmallVector<int64_t> now,
 
 /// Adds arranged elements in the order that the rule defines.
 std::string Codes::addInOrder(std::string x) {
+  if (sharedAxes.empty())
+    return x; // A scalar is a block.
   SmallVector<int64_t> now(arranged);
   auto take = [&](int64_t axis, int64_t first, int64_t end) {
     SmallVector<int64_t> starts(now.size(), 0), ends(now);

@@ -403,7 +403,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
             ? chooseBetterScales(b, amax, largest, x, format, arranged, addUp)
             : chooseBlockScales(b, amax, largest, format);
     if (format.correctsScales())
-      correctScales(b, factors, largest, x, format, arranged, addUp,
+      correctScales(b, factors, largest, x, getFormat(), arranged, addUp,
                     buildRandomTensor(b, getRng(), *getStream(), scaleShape));
   } else {
     auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);

@@ -71,7 +71,7 @@ def quantize_columns(x, index):
 
 
 @backends
-@pytest.mark.parametrize("shape", [(256, 5), (150, 16), (40, 3), (16, 1)])
+@pytest.mark.parametrize("shape", [(256, 5), (150, 16), (40, 3), (16, 1), (1, 40)])
 def test_columns_are_quantized_as_rows_of_the_transpose(shape, backend):
     """The random numbers are those of the scales in their own order."""
     x = np.random.default_rng(8).standard_normal(shape).astype(F32)
@@ -94,6 +94,17 @@ def test_matrices_of_a_batch_are_quantized_separately(rows, columns, backend):
         else:
             expected = quantize_columns(matrix, index.ravel())
         same((codes[i], scales[i].copy(), tensor), expected)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "simulator", "onnx"])
+@pytest.mark.parametrize("shape", [(), (300,), (2, 3, 7, 40)])
+def test_tensors_of_other_ranks_are_quantized_as_matrices(shape, backend):
+    x = np.random.default_rng(12).standard_normal(shape).astype(F32)
+    ((codes, scales, tensor),) = quantize([x], backend)
+    columns = shape[-1] if shape else 1
+    expected = published.quantize(x.reshape(-1, columns))
+    scales = np.asarray(scales).reshape(expected[1].shape)
+    same((np.asarray(codes).reshape(-1, columns), scales, tensor), expected)
 
 
 def draw_close(count=256):

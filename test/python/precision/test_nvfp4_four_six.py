@@ -140,6 +140,14 @@ def test_exported_steps_quantize_equally(rows, columns, backend):
             same(found, published.quantize_four_six(x, rows))
 
 
+def test_a_scalar_is_exported():
+    """It is a block of its own."""
+    (parts,) = quantize_all([np.array(3, F32)], FORM, "onnx")
+    codes, scales, tensor = (np.asarray(part) for part in parts)
+    expected = published.quantize_four_six(np.array([[3]], F32))
+    same((codes.reshape(1, 1), scales.reshape(1, 1), tensor), expected)
+
+
 def test_the_policy_compares_scales_of_values_rounded_to_nearest():
     process = binade("explain", MINI, "--policy", "nvfp4-four-six")
     assert process.returncode == 0, process.stderr

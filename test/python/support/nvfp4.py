@@ -7,8 +7,11 @@ SHAPES = [(3, 48), (4, 40), (16, 32), (20, 24), (1, 16), (33, 7)]
 
 
 def parts_of(shape, rows=1, columns=16, scale="f8E4M3FN"):
-    down, across = -(-shape[-2] // rows), -(-shape[-1] // columns)
-    return [(shape, "i8"), ((*shape[:-2], down, across), scale), ((), "f32")]
+    blocks = list(shape)
+    for axis, size in ((-1, columns), (-2, rows)):
+        if len(shape) >= -axis:
+            blocks[axis] = -(-shape[axis] // size)
+    return [(shape, "i8"), (tuple(blocks), scale), ((), "f32")]
 
 
 def same(found, expected):
