@@ -112,7 +112,7 @@ def add_before(path, anchor, text):
 
 @pytest.mark.nightly
 def test_an_op_is_a_record_and_a_function(extended, tmp_path, monkeypatch):
-    monkeypatch.setattr("reference.EVAL", extended / EVAL.name)
+    monkeypatch.setattr("support.reference.EVAL", extended / EVAL.name)
     body = "%y = binade.exp2 %w : (tensor<6xf32>) -> tensor<6xf32>\n"
     body += PRODUCT.replace("%w", "%y")
     # The optimizer of the other page, by its name: it was built in.
