@@ -113,8 +113,8 @@ def _draw_costs(
     if columns == 2:
         figure.update_xaxes(title="ms per step", row=1, col=2)
     figure.update_xaxes(**figures.PLAIN)
+    # No title: in a narrow window, Plotly would not find margins for it.
     figure.update_yaxes(**figures.PLAIN)
-    figure.update_yaxes(title=f"loss minus {base}'s", row=1, col=1)
     return figure
 
 
@@ -249,6 +249,7 @@ def write_page(
     parts += parts_of_search
     costs = "memory" if found[base].time is None else "memory and time"
     parts += [f"<h2>Loss against {costs}</h2>",
+              f"<p>The vertical axis is the loss minus that of {escape(base)}.</p>",
               page.format_figure(_draw_costs(found, colors, base),
                                  f"loss above the base against {costs}", 400)]  # fmt: skip
     drawn = curves.make_curves(runs)
