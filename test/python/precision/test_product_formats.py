@@ -191,7 +191,7 @@ def test_blocks_at_the_ends_of_the_chain(tmp_path, blocks, left):
     (HEAD + "  quantize:\n    fprop: { activation: nvfp5, weight: nvfp4 }\n", 6,
      "unknown format 'nvfp5'"),
     (HEAD + "  class: allow\n" + BLOCKS % "{ first: 3.5 }", 6,
-     "expected a number of blocks, or a share of them such as 13%, got '3.5'"),
+     "expected a number of blocks from 0 to 100, or a share of them such as 13%, got '3.5'"),
     (HEAD + "  class: allow\n" + BLOCKS % "{ last: 130% }", 6, "got '130%'"),
     (HEAD + "  class: allow\n" + BLOCKS % "{ first: 0 }", 6,
      "expected 'first' or 'last' with at least one block"),

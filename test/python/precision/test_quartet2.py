@@ -125,7 +125,7 @@ def test_explain_shows_the_formats_of_each_product():
     )
     layer = re.search(r"blocks\.1\.mlp\.2/\w+\n(  .*\n){3}", process.stdout)[0]
     assert f"  fprop  bf16, sums f32, operands {four} x {four}, bias bf16\n" in layer
-    rotated = f"operands {eden} x {eden}, hadamard 128 with signs of each step\n"
+    rotated = f"operands {eden} x {eden}, hadamard 128 with signs drawn in each step\n"
     for name in ("dgrad", "wgrad"):
         assert f"  {name}  bf16, sums f32, {rotated}" in layer
 
@@ -135,7 +135,7 @@ def test_policy_show_prints_the_transforms():
     assert process.returncode == 0, process.stderr
     for name in ("dgrad", "wgrad"):
         assert (
-            f"transform {name} hadamard 128 with signs of each step" in process.stdout
+            f"transform {name} hadamard 128 with signs drawn in each step" in process.stdout
         )
 
 
