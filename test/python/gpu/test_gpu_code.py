@@ -34,7 +34,8 @@ DATA = ROOT / "test/data"
 UPDATES = json.loads((DATA / "gpu-update-budgets.json").read_text())
 
 # Bytes that kernels are known to spill on some chips. Lower them, never raise them.
-SPILLS = {"abs_encode": 8, "gather_grad": 4}
+# A thread keeps the 128 elements of a group of the transform of quartet2.
+SPILLS = {"abs_encode": 8, "gather_grad": 4, "hadamard_reduce_max": 636}
 
 needs_ptxas = pytest.mark.skipif(not find_ptxas(), reason="no ptxas")
 
