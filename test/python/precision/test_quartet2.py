@@ -135,7 +135,8 @@ def test_policy_show_prints_the_transforms():
     assert process.returncode == 0, process.stderr
     for name in ("dgrad", "wgrad"):
         assert (
-            f"transform {name} hadamard 128 with signs drawn in each step" in process.stdout
+            f"transform {name} hadamard 128 with signs drawn in each step"
+            in process.stdout
         )
 
 
