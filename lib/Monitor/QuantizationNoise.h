@@ -15,7 +15,8 @@ namespace mlir::binade {
 /// the sums of squares of all elements of A and B, and e and f those of their
 /// rounding errors. If rounding errors have mean 0 and are independent of each
 /// other and of the elements, the expected sum of squares of the error of the
-/// result is (e b + a f + e f) / k.
+/// result is (e b + a f + e f) / k. With batch axes, that is too large by the
+/// number of batches.
 Value buildQuantizationNoise(ValueStatistics &s);
 
 } // namespace mlir::binade

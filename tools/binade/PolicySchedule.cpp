@@ -72,7 +72,7 @@ describeStates(const ::binade::Plan &plan) {
 
 Result<void> PolicySchedule::checkStates(const ::binade::Plan &first,
                                          const ::binade::Plan &other,
-                                         const Part &part) const {
+                                         const Part &part) {
   auto before = describeStates(first), after = describeStates(other);
   auto find = [](const std::map<std::string, std::string> &states,
                  const std::string &name) {
@@ -92,8 +92,7 @@ Result<void> PolicySchedule::checkStates(const ::binade::Plan &first,
     error.part = part.place;
     return std::move(error).withNote(
         "a schedule keeps every bit of parameters and optimizer states, so "
-        "that "
-        "its policies have to store them in the same formats");
+        "that its policies have to store them in the same formats");
   }
   return {};
 }

@@ -46,9 +46,9 @@ public:
 
   /// Fails if the plan of a part stores a parameter, buffer or optimizer state
   /// in another format than `first`, the plan of the first part.
-  ::binade::Result<void> checkStates(const ::binade::Plan &first,
-                                     const ::binade::Plan &other,
-                                     const Part &part) const;
+  static ::binade::Result<void> checkStates(const ::binade::Plan &first,
+                                            const ::binade::Plan &other,
+                                            const Part &part);
 
 private:
   std::vector<Part> parts;

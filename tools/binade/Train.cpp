@@ -164,7 +164,7 @@ std::variant<int64_t, int> TrainCommand::check(const PolicySchedule &schedule) {
     auto loaded = load(other, schedule[i].policy, /*loadsPlanOnly=*/true);
     if (auto *code = std::get_if<int>(&loaded))
       return *code;
-    if (Result<void> checked = schedule.checkStates(
+    if (Result<void> checked = PolicySchedule::checkStates(
             program.getPlan(), std::get<Program>(loaded).getPlan(),
             schedule[i]);
         !checked)

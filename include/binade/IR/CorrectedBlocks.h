@@ -7,9 +7,9 @@
 
 namespace mlir::binade {
 
-/// The blocks of a tensor in a format that `correctsScales`. There are `count`
-/// along the axis on which blocks follow each other, which form `groups` of
-/// `size` with one correction. The last group may have fewer.
+/// The blocks of a tensor in a format that `correctsScales`. A row or column of
+/// the tensor has `count` blocks. They are divided into `groups` of `size`
+/// consecutive blocks, which share a correction; the last group may be smaller.
 struct CorrectedBlocks {
   /// `scaleShape` is the shape of the scales of the tensor.
   CorrectedBlocks(QuantizedAttr format, ArrayRef<int64_t> scaleShape) {
