@@ -61,7 +61,8 @@ void freezeIndependent(func::FuncOp function) {
     emitWarning(argument.getLoc(), "the loss does not depend on parameter '")
         << port.name << "': it is not trained";
     kept.push_back({port.name.str(), argument.getType(), argument.getLoc(),
-                    function.getArgAttr(port.index, kInitAttr)});
+                    function.getArgAttr(port.index, kInitAttr),
+                    /*isFrozen=*/true});
     before.push_back(argument);
   }
   SmallVector<Value> after = addArguments(function, Role::Buffer, kept);

@@ -7,6 +7,7 @@
 #include "binade/IR/Binade.h"
 #include "binade/IR/ExchangeOps.h"
 #include "binade/IR/Exported.h"
+#include "binade/IR/FrozenParameters.h"
 #include "binade/IR/HadamardOp.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
@@ -218,7 +219,8 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
   if (attribute.getName().getValue() == kOptimizerAttr)
     return expect<FlatSymbolRefAttr>(op, attribute, "a rule of the module");
   Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
-  if (attribute.getName().getValue() == kRowGroupsAttr)
+  if (attribute.getName().getValue() == kRowGroupsAttr ||
+      attribute.getName().getValue() == kFrozenAttr)
     return expect<UnitAttr>(op, attribute, "a unit");
   if (attribute.getName().getValue() == kShardAttr)
     return isShard(attribute.getValue(), type)

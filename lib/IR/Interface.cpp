@@ -3,6 +3,7 @@
 #include "binade/IR/AddPorts.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/CpuTarget.h"
+#include "binade/IR/FrozenParameters.h"
 #include "binade/IR/Shards.h"
 
 using namespace mlir;
@@ -95,13 +96,26 @@ std::optional<Port> mlir::binade::findResult(func::FuncOp function, Role role,
   return findByName(getResults(function, role), name);
 }
 
+SmallVector<StringRef> mlir::binade::getParameterNames(func::FuncOp function) {
+  SmallVector<StringRef> names;
+  for (const Port &port : getArguments(function, Role::Parameter))
+    names.push_back(port.name);
+  for (const Port &port : getArguments(function, Role::Buffer))
+    if (function.getArgAttr(port.index, kFrozenAttr))
+      names.push_back(port.name);
+  return names;
+}
+
 static DictionaryAttr portAttributes(MLIRContext *context, Role role,
-                                     StringRef name, Attribute init) {
+                                     StringRef name, Attribute init,
+                                     bool isFrozen = false) {
   NamedAttrList attributes;
   attributes.set(kRoleAttr, RoleAttr::get(context, role));
   attributes.set(kNameAttr, StringAttr::get(context, name));
   if (init)
     attributes.set(kInitAttr, init);
+  if (isFrozen)
+    attributes.set(kFrozenAttr, UnitAttr::get(context));
   return attributes.getDictionary(context);
 }
 
@@ -120,7 +134,8 @@ SmallVector<Value> mlir::binade::addArguments(func::FuncOp function, Role role,
   for (const NewArgument &argument : arguments) {
     types.push_back(argument.type);
     attributes.push_back(portAttributes(function.getContext(), role,
-                                        argument.name, argument.init));
+                                        argument.name, argument.init,
+                                        argument.isFrozen));
     locations.push_back(argument.loc);
   }
   SmallVector<unsigned> indices(arguments.size(), index);

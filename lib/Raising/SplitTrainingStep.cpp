@@ -115,8 +115,10 @@ private:
     for (const Port &port : getArguments(function, Role::Parameter))
       if (BlockArgument argument = function.getArgument(port.index);
           !llvm::is_contained(parameters, argument) &&
-          !llvm::is_contained(buffers, argument) && !dropped.test(port.index))
+          !llvm::is_contained(buffers, argument) && !dropped.test(port.index)) {
         buffers.push_back(argument);
+        frozen.insert(argument);
+      }
     if (parts.step)
       dropped.set(parts.step->argument.getArgNumber());
     // Dead ops of updates still use arguments that will be erased.
@@ -142,8 +144,8 @@ private:
     for (BlockArgument argument : arguments) {
       unsigned index = argument.getArgNumber();
       moved.push_back({getName(argument).str(), argument.getType(),
-                       argument.getLoc(),
-                       function.getArgAttr(index, kInitAttr)});
+                       argument.getLoc(), function.getArgAttr(index, kInitAttr),
+                       frozen.contains(argument)});
     }
     unsigned before = function.getNumArguments();
     SmallVector<Value> values = addArguments(function, role, moved);
@@ -235,6 +237,8 @@ private:
   }
 
   func::FuncOp function;
+  /// Parameters that the step does not update.
+  llvm::SmallDenseSet<Value> frozen;
   const StepParts &parts;
   ModuleOp module;
   SmallVector<OptimizerOp> given;

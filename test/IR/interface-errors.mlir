@@ -42,6 +42,13 @@ func.func @groups(%x: tensor<2x4xf32> {binade.row_groups = 1 : i64}) {
 
 // -----
 
+// expected-error@+1 {{expects 'binade.frozen' to be a unit, got "yes"}}
+func.func @frozen(%x: tensor<2xf32> {binade.frozen = "yes"}) {
+  return
+}
+
+// -----
+
 // expected-error@+1 {{has an unknown attribute 'binade.init' on an argument or result}}
 func.func @result(%x: tensor<2xf32>) -> (tensor<2xf32> {binade.init = dense<0.0> : tensor<2xf32>}) {
   return %x : tensor<2xf32>

@@ -5,7 +5,8 @@
 #include "binade/Container/Activity.h"
 #include "binade/Container/ExternalFile.h"
 #include "binade/Container/Magic.h"
-#include "binade/IR/Interface.h"
+#include "binade/IR/Exported.h"
+#include "binade/IR/FrozenParameters.h"
 #include "binade/IR/ParseModule.h"
 #include "binade/Pipelines/FindPhase.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -223,6 +224,11 @@ Model::load(ImportArguments &arguments, StepArguments &step,
   } else if (int code = read(arguments)) {
     return code;
   }
+  for (StringRef name : {StringRef(kForwardName), StringRef(kGradientName),
+                         StringRef(kStepName)})
+    if (auto function = module->lookupSymbol<func::FuncOp>(name))
+      for (StringRef parameter : mlir::binade::getParameterNames(function))
+        parameterNames.push_back(parameter.str());
   FailureOr<::binade::Bundle> bundle = compile(step.options);
   if (failed(bundle))
     return ExitCode::Rejected;

@@ -50,6 +50,11 @@ public:
   mlir::MLIRContext &getContext() { return context; }
   const Diagnostics &getDiagnostics() const { return diagnostics; }
   const mlir::binade::ImportReport &getReport() const { return report; }
+  /// Returns the names of the model's parameters, trained or not. Requires
+  /// `load`; empty for a bundle.
+  const std::vector<std::string> &getParameterNames() const {
+    return parameterNames;
+  }
   mlir::binade::PhaseListener getListener() const;
   bool isModule() const;
   /// Fails if the module cannot be parsed, such as one of another tool.
@@ -74,6 +79,7 @@ private:
   Diagnostics diagnostics;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::binade::ImportReport report;
+  std::vector<std::string> parameterNames;
   mlir::binade::CompilerPhase phase = mlir::binade::CompilerPhase::Import;
 };
 

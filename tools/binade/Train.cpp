@@ -130,7 +130,7 @@ int TrainCommand::trainUnder(const std::string &policy, bool converts,
     return *code;
   auto &program = std::get<Program>(loaded);
   train.train.alarms = program.getPlan().alarms;
-  if (const auto &names = model.getReport().parameterNames; !names.empty())
+  if (const auto &names = model.getParameterNames(); !names.empty())
     printTrained(names, program.getPlan());
   if (model.isBundle()) {
     auto chosen = alarms.chooseOf(train.train.alarms, output);

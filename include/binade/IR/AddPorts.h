@@ -18,6 +18,8 @@ struct NewArgument {
   Location loc;
   /// May be null.
   Attribute init;
+  /// Whether a buffer is a parameter that is not trained.
+  bool isFrozen = false;
 };
 
 /// Adds arguments after the last one of their role, in role order, and returns

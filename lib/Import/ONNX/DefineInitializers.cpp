@@ -48,9 +48,8 @@ LogicalResult Definer::defineArguments(Role role,
       value = getInitialValue(rule, tensor->type);
     }
     arguments.push_back(makeArgument(tensor->name, tensor->type, value));
+    arguments.back().isFrozen = role == Role::Buffer && !tensor->isBuffer;
     group.add(tensor->type);
-    if (!tensor->isBuffer)
-      report.parameterNames.push_back(tensor->name.str());
   }
   graph.addArguments(role, arguments);
   for (auto [name, owner] : tied)

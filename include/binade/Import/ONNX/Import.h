@@ -41,8 +41,6 @@ struct ImportOptions : InitializerChoice {
 /// The numbers and sizes of imported tensors, by role.
 struct ImportReport {
   TensorGroup parameters, buffers, constants;
-  /// The names of the parameters, trained or frozen.
-  std::vector<std::string> parameterNames;
   /// Initializers that no output depends on; they are not imported.
   TensorGroup unused;
   int64_t nodes = 0;
