@@ -68,6 +68,62 @@ void ParameterEditor::replace(NodeInput place, StringRef value) {
   node.set_input(place.input, value.str());
 }
 
+FailureOr<std::vector<char>> ParameterEditor::readBytes(int index) {
+  const TensorProto &tensor = get(index);
+  return reader.readBytes(model.getLoc("initializer " + quote(tensor.name())),
+                          tensor);
+}
+
+LogicalResult ParameterEditor::define(StringRef name, int like,
+                                      ArrayRef<int64_t> shape,
+                                      StringRef bytes) {
+  if (std::optional<int> known = find(name)) {
+    FailureOr<std::vector<char>> other = readBytes(*known);
+    if (failed(other))
+      return failure();
+    if (getShape(get(*known)) == shape &&
+        StringRef(other->data(), other->size()) == bytes)
+      return success();
+    return model.emitError("initializer " + quote(get(like).name()))
+           << "is not computed from parameter " << quote(name)
+           << ", although the exporter recorded this";
+  }
+  TensorProto tensor;
+  tensor.set_name(name.str());
+  tensor.set_data_type(get(like).data_type());
+  tensor.mutable_dims()->Add(shape.begin(), shape.end());
+  tensor.set_raw_data(bytes.str());
+  initializers[name] = model.addInitializer(std::move(tensor));
+  return success();
+}
+
+std::string ParameterEditor::addIntegers(ArrayRef<int64_t> values) {
+  std::string &known = integers[{values.begin(), values.end()}];
+  if (!known.empty())
+    return known;
+  TensorProto tensor;
+  tensor.set_name(names.makeNew("sizes"));
+  tensor.set_data_type(TensorProto::INT64);
+  tensor.add_dims(values.size());
+  tensor.mutable_int64_data()->Add(values.begin(), values.end());
+  known = tensor.name();
+  initializers[known] = model.addInitializer(std::move(tensor));
+  return known;
+}
+
+NodeProto &ParameterEditor::addNode(int like, StringRef op,
+                                    ArrayRef<std::string> inputs) {
+  const NodeProto &reader = getNode(like);
+  NodeProto &node = *model.getProto().mutable_graph()->add_node();
+  node.set_op_type(op.str());
+  *node.mutable_metadata_props() = reader.metadata_props();
+  node.set_name(names.makeNew(reader.name() + "_" + op.str()));
+  for (const std::string &input : inputs)
+    node.add_input(input);
+  node.add_output(names.makeNew(node.name() + ".result"));
+  return node;
+}
+
 LogicalResult ParameterEditor::readFirstHalf(NodeInput place, StringRef name) {
   const TensorProto &source = get(*findRead(place));
   Location loc = model.getLoc("initializer " + quote(source.name()));
@@ -171,8 +227,7 @@ FailureOr<std::string> ParameterEditor::readTransposedBytes(int index) {
 
 FailureOr<bool> ParameterEditor::isUniform(int index) {
   const TensorProto &tensor = get(index);
-  FailureOr<std::vector<char>> bytes = reader.readBytes(
-      model.getLoc("initializer " + quote(tensor.name())), tensor);
+  FailureOr<std::vector<char>> bytes = readBytes(index);
   if (failed(bytes))
     return failure();
   int64_t count = 1;
@@ -194,8 +249,7 @@ FailureOr<bool> ParameterEditor::isTranspose(int index, int other) {
   if (!haveTransposedTypes(get(index), get(other)))
     return false;
   FailureOr<std::string> expected = readTransposedBytes(index);
-  FailureOr<std::vector<char>> bytes = reader.readBytes(
-      model.getLoc("initializer " + quote(get(other).name())), get(other));
+  FailureOr<std::vector<char>> bytes = readBytes(other);
   if (failed(expected) || failed(bytes))
     return failure();
   return StringRef(bytes->data(), bytes->size()) == *expected;
@@ -221,8 +275,7 @@ FailureOr<std::optional<int>> ParameterEditor::findTransposed(int index) {
       if (isUniform)
         return std::optional<int>();
     }
-    FailureOr<std::vector<char>> bytes = reader.readBytes(
-        model.getLoc("initializer " + quote(tensor.name())), tensor);
+    FailureOr<std::vector<char>> bytes = readBytes(other);
     if (failed(bytes))
       return failure();
     if (StringRef(bytes->data(), bytes->size()) == *expected)

@@ -46,6 +46,18 @@ public:
   FailureOr<bool> isUniform(int index);
   /// Adds the initializer `name` with the value of initializer `index`.
   void addCopy(int index, StringRef name);
+  FailureOr<std::vector<char>> readBytes(int index);
+  /// Makes sure that there is an initializer `name` with the element type of
+  /// `like`, this shape and these bytes. Fails if there is a different one.
+  LogicalResult define(StringRef name, int like, ArrayRef<int64_t> shape,
+                       StringRef bytes);
+  /// Returns the name of an added initializer, a vector of integers.
+  std::string addIntegers(ArrayRef<int64_t> values);
+  /// Adds a node with one output that belongs to the module of node `like`.
+  ::onnx::NodeProto &addNode(int like, StringRef op,
+                             ArrayRef<std::string> inputs);
+  /// Makes `place`, which reads an initializer, read `value`.
+  void replace(NodeInput place, StringRef value);
   /// If `place` reads a matrix [1, 2n] whose second half is zero, makes it read
   /// the parameter `name`, a matrix [1, n] with the first half, and zeros.
   LogicalResult readFirstHalf(NodeInput place, StringRef name);
@@ -61,8 +73,6 @@ public:
 private:
   FailureOr<std::string> readTransposedBytes(int index);
   LogicalResult addTransposed(int index, StringRef name);
-  /// Makes `place`, which reads an initializer, read `value`.
-  void replace(NodeInput place, StringRef value);
   LogicalResult checkShape(NodeInput place, StringRef name,
                            ArrayRef<int64_t> expected);
 
@@ -71,6 +81,8 @@ private:
   UniqueNames names;
   llvm::StringMap<int> initializers;
   int numOriginalNodes, numOriginalInitializers;
+  /// The initializers that `addIntegers` added.
+  std::map<std::vector<int64_t>, std::string> integers;
   /// For each parameter, the value that is its transpose.
   llvm::StringMap<std::string> transposed;
 };

@@ -2,6 +2,8 @@
 
 #include "binade/ONNX/RestoreParameters.h"
 #include "ParameterEditor.h"
+#include "RestoreFolded.h"
+#include "RestoreRecurrent.h"
 #include "RestoreRemoved.h"
 #include "RestoreScript.h"
 #include "RestoreTrainingMode.h"
@@ -28,7 +30,6 @@ public:
         allowed(allowed) {}
 
   LogicalResult restoreCalls();
-  LogicalResult restoreTransposes();
   LogicalResult checkComplete() const;
   LogicalResult checkFolded() const;
 
@@ -155,29 +156,6 @@ LogicalResult ParameterRestorer::restoreCalls() {
        groupTorchCalls(std::as_const(model).getGraph()))
     if (failed(restore(group)))
       return failure();
-  return success();
-}
-
-/// Makes nodes that read the transpose of a parameter, which the exporter
-/// computed, read the parameter: `x @ embedding.weight.T`.
-LogicalResult ParameterRestorer::restoreTransposes() {
-  for (int index = 0, end = editor.countNodes(); index < end; ++index)
-    for (int input = 0; input < editor.getNode(index).input_size(); ++input) {
-      std::string name = editor.getNode(index).input(input);
-      auto found = folded.find(name);
-      std::optional<int> read = editor.find(name);
-      if (!read || found == folded.end() || found->second.size() != 1)
-        continue;
-      StringRef origin = found->second.front();
-      const TorchTensor *tensor = signature.findTarget(origin);
-      std::optional<int> parameter = editor.find(origin);
-      if (!tensor || !tensor->isParameter || !parameter)
-        continue;
-      FailureOr<bool> isTranspose = editor.isTranspose(*read, *parameter);
-      if (failed(isTranspose) || (*isTranspose && failed(editor.readTransposed(
-                                                      {index, input}, origin))))
-        return failure();
-    }
   return success();
 }
 
@@ -381,7 +359,9 @@ LogicalResult mlir::binade::restoreParameters(Model &model,
     return restored;
   }
   ParameterRestorer restorer(model, *signature, editor, allowed);
-  if (failed(restorer.restoreCalls()) || failed(restorer.restoreTransposes()))
+  if (failed(restoreRecurrent(model, *signature, editor)) ||
+      failed(restorer.restoreCalls()) ||
+      failed(restoreFolded(model, *signature, editor)))
     return failure();
   editor.sortAddedNodes();
   return success(succeeded(restorer.checkComplete()) &&

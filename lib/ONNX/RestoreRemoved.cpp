@@ -55,13 +55,6 @@ private:
 };
 } // namespace
 
-/// Returns "linear" of "linear_1": PyTorch names values by their functions.
-static StringRef getFunction(StringRef value) {
-  auto [function, number] = value.rsplit('_');
-  return !number.empty() && llvm::all_of(number, llvm::isDigit) ? function
-                                                                : value;
-}
-
 RemovedRestorer::RemovedRestorer(Model &model, const TorchSignature &signature)
     : model(model), graph(std::as_const(model).getGraph()),
       signature(signature), names(model.getProto()),
@@ -101,7 +94,7 @@ bool RemovedRestorer::isRemoved(StringRef value) const {
 
 /// Whether `value` is the result of a `detach()` without a node.
 bool RemovedRestorer::isRemovedDetach(StringRef value) const {
-  return isRemoved(value) && getFunction(value) == "detach";
+  return isRemoved(value) && getTracedFunction(value) == "detach";
 }
 
 /// Whether `value` cannot be the operand of a removed line of the same function
@@ -112,7 +105,7 @@ bool RemovedRestorer::hasNoCopies(StringRef value) const {
       "view",  "_unsafe_view", "reshape",   "expand",  "clone",   "alias",
       "slice", "_to_copy",     "transpose", "permute", "squeeze", "getitem",
       "add",   "sub",          "mul",       "div",     "cat",     "pad"};
-  if (!llvm::is_contained(kCopying, getFunction(value)))
+  if (!llvm::is_contained(kCopying, getTracedFunction(value)))
     return true;
   auto found = users.find(value);
   return found != users.end() && readers.lookup(value) >= found->second;
@@ -164,7 +157,8 @@ LogicalResult RemovedRestorer::checkMerged(const TorchCallNodes &group,
     if (!unsafe.contains(input.name) || !hasNoCopies(input.name))
       continue;
     for (StringRef value : values) {
-      if (!isRemoved(value) || getFunction(value) != getFunction(input.name))
+      if (!isRemoved(value) ||
+          getTracedFunction(value) != getTracedFunction(input.name))
         continue;
       InFlightDiagnostic error =
           mlir::emitError(model.getLoc(graph.node(input.node), input.node));

@@ -125,6 +125,12 @@ bool mlir::binade::isTorchScript(const ::onnx::ModelProto &model) {
 // Nodes
 //===----------------------------------------------------------------------===//
 
+StringRef mlir::binade::getTracedFunction(StringRef value) {
+  auto [function, number] = value.rsplit('_');
+  return !number.empty() && llvm::all_of(number, llvm::isDigit) ? function
+                                                                : value;
+}
+
 TorchCall mlir::binade::getTorchCall(const ::onnx::NodeProto &node) {
   StringRef line = findMetadata(node, "pkg.torch.onnx.fx_node").trim();
   if (!line.consume_front("%"))

@@ -75,6 +75,10 @@ struct TorchCall {
   SmallVector<StringRef> getValues() const;
 };
 
+/// Returns "linear" of "linear_1": PyTorch names the values of a traced program
+/// by their functions.
+StringRef getTracedFunction(StringRef value);
+
 /// Returns the value of `key` in the metadata of `node`; empty without one.
 StringRef findMetadata(const ::onnx::NodeProto &node, StringRef key);
 

@@ -32,3 +32,4 @@ def check_training(model, batch, path, folder, *options, frozen=()):
     state = trained.load_state(folder / "run")
     for key, value in model.state_dict().items():
         np.testing.assert_allclose(state[key], value, rtol=0, atol=1e-6, err_msg=key)
+    return done
