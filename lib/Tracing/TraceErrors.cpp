@@ -53,6 +53,9 @@ NamedTensors ErrorTracer::widen(func::FuncOp step, NamedTensors inputs) const {
 
 TensorRef ErrorTracer::findOfPolicy(Value value, const Tensor &like) const {
   auto result = dyn_cast<OpResult>(getOriginal(value));
+  // A policy has constants of its own formats, so that their order differs.
+  if (result && isa<ConstantOp>(result.getOwner()))
+    return nullptr;
   auto found =
       result ? ofPolicy.find(names.lookup(result.getOwner())) : ofPolicy.end();
   if (found == ofPolicy.end() ||
