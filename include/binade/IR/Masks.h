@@ -15,18 +15,6 @@ namespace mlir::binade {
 /// effect is a mask, too.
 bool isMask(OpOperand &use, double number);
 
-/// A constant c that some elements of a value are equal to, or are computed
-/// from alone: x + c where x is 0, max(x, c), a selection, padding.
-struct PropagatedConstant {
-  Value constant;
-  OpOperand *use; ///< The operand through which it enters the value.
-  /// Maps an element of the constant to an element of the value.
-  std::function<double(double)> make;
-};
-
-/// Returns the constants that elements of `value` are computed from alone.
-SmallVector<PropagatedConstant, 1> findPropagatedConstants(Value value);
-
 } // namespace mlir::binade
 
 #endif // BINADE_IR_MASKS_H

@@ -3,6 +3,7 @@
 #ifndef BINADE_PRECISION_CONSTANTCHECKER_H
 #define BINADE_PRECISION_CONSTANTCHECKER_H
 
+#include "binade/IR/PropagatedConstants.h"
 #include "binade/IR/StoredNumbers.h"
 #include "binade/Precision/StepEvidence.h"
 
@@ -15,6 +16,10 @@ class ConstantChecker {
 public:
   explicit ConstantChecker(const Policy &policy);
 
+  /// Visits an op of the step. Those that compute its operands must have been
+  /// visited.
+  void visit(Operation *op);
+
   /// Returns the formats that cannot represent the constants that reach
   /// `operand`.
   SmallVector<UnsuitableFormat, 1> find(OpOperand &operand);
@@ -25,6 +30,7 @@ private:
   SmallVector<FloatType> formats;
   std::string directory;
   DenseMap<Value, std::optional<StoredNumbers>> known;
+  PropagatedConstants propagated;
 };
 
 } // namespace mlir::binade

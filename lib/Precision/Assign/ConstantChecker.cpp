@@ -34,6 +34,9 @@ static Value getStored(Value value) {
 }
 
 const std::optional<StoredNumbers> &ConstantChecker::read(Value value) {
+  static const std::optional<StoredNumbers> kNone;
+  if (!isa<BlockArgument>(value) && !value.getDefiningOp<ConstantOp>())
+    return kNone;
   auto [entry, isNew] = known.try_emplace(value);
   if (isNew)
     entry->second = readStored(value, directory);
@@ -75,6 +78,11 @@ static bool loses(OpOperand &use, double number, FloatType format) {
           }).empty();
 }
 
+void ConstantChecker::visit(Operation *op) {
+  if (!formats.empty())
+    propagated.visit(op);
+}
+
 SmallVector<UnsuitableFormat, 1> ConstantChecker::find(OpOperand &operand) {
   SmallVector<UnsuitableFormat, 1> found;
   auto add = [&](FloatType format, const std::string &text) {
@@ -93,8 +101,7 @@ SmallVector<UnsuitableFormat, 1> ConstantChecker::find(OpOperand &operand) {
       add(format, explain(value, *numbers, format, operand));
     return found;
   }
-  for (const PropagatedConstant &carried :
-       findPropagatedConstants(operand.get())) {
+  for (const PropagatedConstant &carried : propagated.find(operand.get())) {
     const std::optional<StoredNumbers> &numbers = read(carried.constant);
     if (!numbers)
       continue;

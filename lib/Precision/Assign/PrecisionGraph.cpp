@@ -43,12 +43,14 @@ PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
   });
   ValueNumbers numbers;
   // A single traversal, because a large step does not fit into a cache.
-  for (Operation &op : step.front())
+  for (Operation &op : step.front()) {
+    constants.visit(&op);
     if (auto update = dyn_cast<OptimizerUpdateOp>(op))
       addStorage(update);
     else if (auto computed = dyn_cast<PrecisionOpInterface>(op);
              computed && hasChosenFormat(computed))
       addNode(computed, numbers);
+  }
   numValues = numbers.producers.size();
   addReaders();
 }
