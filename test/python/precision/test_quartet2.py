@@ -144,7 +144,7 @@ def train(folder, policy, steps=12):
     process = binade(
         "train", MINI, "--data", folder / "train.safetensors",
         "--window", "input_ids=tokens[0:128],labels=tokens[1:129]", "--policy", policy,
-        "--lr", "3e-3", "--clip", 1, "--warmup", 5, "--schedule", "constant",
+        "--lr", "1e-3", "--clip", 1, "--warmup", 5, "--schedule", "constant",
         "--steps", steps, "--out", folder / policy,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
@@ -162,4 +162,4 @@ def test_a_short_run_is_close_to_bf16(tmp_path):
     wide, narrow = (train(tmp_path, policy) for policy in ("bf16-amp", "quartet2"))
     assert np.isfinite(narrow).all()
     assert narrow[-1, 0] < narrow[0, 0] - 1
-    np.testing.assert_allclose(narrow[:, 0], wide[:, 0], rtol=0.03)
+    np.testing.assert_allclose(narrow[:, 0], wide[:, 0], rtol=0.01)
