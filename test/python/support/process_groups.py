@@ -1,11 +1,13 @@
 """Starts processes that communicate by gloo, and collects what each of them found."""
 
 import contextlib
+import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
-import time
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -26,8 +28,10 @@ def join_group(rank, world, store):
 def run_processes(script, world, given, folder):
     """Returns what each of ``world`` processes of a script found.
 
-    Each is called with its rank, the number of processes, a file for the rendezvous, and
-    ``given`` as JSON, to which `out` is added: it saves its results as `out`.RANK.
+    ``main`` of the script is called in each, with these arguments of the command line: its
+    rank, the number of processes, a file for the rendezvous, and ``given`` as JSON, to which
+    `out` is added: it saves its results as `out`.RANK. The processes are forked after the
+    script is imported, so that PyTorch is imported once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     out, store = folder / "found", folder / "store"
@@ -37,30 +41,53 @@ def run_processes(script, world, given, folder):
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    started = [
-        subprocess.Popen(
-            [sys.executable, script, str(rank), str(world), str(store), text],
-            env=environment, stderr=open(folder / f"errors.{rank}", "w"),
-        )
-        for rank in range(world)
-    ]  # fmt: skip
+    started = subprocess.Popen(
+        [sys.executable, __file__, script, str(world), str(store), text, str(folder)],
+        env=environment, start_new_session=True, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     try:
-        wait(started)
+        _, errors = started.communicate(timeout=600)
     finally:
-        for process in started:
-            process.kill()
-            process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
     # The last lines, which name the error: reports of tests are cut.
-    errors = [(folder / f"errors.{rank}").read_text()[-1500:] for rank in range(world)]
-    assert all(process.returncode == 0 for process in started), "".join(errors)
+    errors += "".join(p.read_text()[-1500:] for p in sorted(folder.glob("errors.*")))
+    assert started.returncode == 0, errors
     return [torch.load(f"{out}.{rank}") for rank in range(world)]
 
 
-def wait(started):
-    """Waits until all processes have ended, or one has failed."""
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline:
-        codes = [process.poll() for process in started]
-        if None not in codes or any(codes):
-            return
-        time.sleep(0.05)
+def run_rank(function, arguments, errors):
+    """Calls a function in a forked process, which it ends."""
+    code = 1
+    try:
+        with open(errors, "w") as file:
+            os.dup2(file.fileno(), sys.stderr.fileno())
+        sys.argv[1:] = arguments
+        function()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def main():
+    """Forks the processes of a group, and exits when all have ended or one has failed."""
+    script, world, store, text, folder = sys.argv[1:]
+    specification = importlib.util.spec_from_file_location("script", script)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    for rank in range(int(world)):
+        if not os.fork():
+            arguments = [str(rank), world, store, text]
+            run_rank(module.main, arguments, f"{folder}/errors.{rank}")
+    for _ in range(int(world)):
+        _, status = os.wait()
+        if status:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
