@@ -9,6 +9,7 @@
 #include "binade/IR/Exported.h"
 #include "binade/IR/FrozenParameters.h"
 #include "binade/IR/HadamardOp.h"
+#include "binade/IR/SumInOrderOp.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Release.h"
@@ -87,6 +88,9 @@ void BinadeDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Hadamard.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "binade/IR/Ops/SumInOrder.cpp.inc"
       ,
 #define GET_OP_LIST
 #include "binade/IR/Ops/Monitor.cpp.inc"

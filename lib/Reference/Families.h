@@ -31,6 +31,7 @@ void addRandom(Reference &reference);
 void addReduction(Reference &reference);
 void addRmsNorm(Reference &reference);
 void addShape(Reference &reference);
+void addSumInOrder(Reference &reference);
 
 } // namespace mlir::binade
 

@@ -182,10 +182,11 @@ const Reference &Reference::get() {
   static const Reference reference = [] {
     Reference all;
     for (auto *addFamily :
-         {addAttention, addCast, addContraction, addConvolution, addElementwise,
-          addEmbedding, addExchange, addHadamard, addKernel, addLoss,
-          addLossScaling, addMonitor, addNormalization, addOptimizer,
-          addQuantization, addRandom, addReduction, addRmsNorm, addShape})
+         {addAttention,     addCast,      addContraction,  addConvolution,
+          addElementwise,   addEmbedding, addExchange,     addHadamard,
+          addKernel,        addLoss,      addLossScaling,  addMonitor,
+          addNormalization, addOptimizer, addQuantization, addRandom,
+          addReduction,     addRmsNorm,   addShape,        addSumInOrder})
       addFamily(all);
     return all;
   }();

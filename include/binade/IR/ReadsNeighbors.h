@@ -7,9 +7,9 @@
 
 namespace mlir::binade {
 
-/// Elements of the result depend on several elements of an operand of the same
-/// shape. Kernels that compute such an operand do not compute the op with it,
-/// because they would compute each element of the operand several times.
+/// Elements of the result depend on several elements of an operand. Kernels
+/// that compute such an operand do not compute the op with it, because they
+/// might compute each element of the operand several times.
 template <typename ConcreteOp>
 class ReadsNeighbors : public OpTrait::TraitBase<ConcreteOp, ReadsNeighbors> {};
 

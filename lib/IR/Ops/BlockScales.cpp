@@ -3,6 +3,7 @@
 #include "BlockScales.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/CorrectedBlocks.h"
+#include "binade/IR/SumInOrderOp.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -96,40 +97,21 @@ static Value buildSlice(ImplicitLocOpBuilder &b, Value x, int64_t axis,
   return SliceOp::create(b, type.clone(shape), x, offsets, strides);
 }
 
-static int64_t getSize(Value x, int64_t axis) {
-  return cast<RankedTensorType>(x.getType()).getDimSize(axis);
-}
-
-/// Adds the elements along `axis` one after the other.
-static Value addInOrder(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
-  Value sum = buildSlice(b, x, axis, 0, 1);
-  for (int64_t i = 1; i < getSize(x, axis); ++i)
-    sum = AddOp::create(b, sum, buildSlice(b, x, axis, i, 1));
-  return sum;
-}
-
-/// Adds the second half of the elements along `axis` to the first half, until
-/// one is left. Elements without a counterpart stay as if it were 0.
-static Value addByTree(ImplicitLocOpBuilder &b, Value x, int64_t axis) {
-  while (getSize(x, axis) > 1) {
-    int64_t size = getSize(x, axis), half = llvm::PowerOf2Ceil(size) / 2;
-    Value low = buildSlice(b, x, axis, 0, half),
-          high = buildSlice(b, x, axis, half, size - half);
-    SmallVector<int64_t> starts(cast<RankedTensorType>(x.getType()).getRank(),
-                                0),
-        steps(starts.size(), 1);
-    if (high.getType() != low.getType())
-      high = PadOp::create(b, low.getType(), high, starts, steps);
-    x = AddOp::create(b, low, high);
-  }
-  return x;
+static Value buildSum(ImplicitLocOpBuilder &b, Value x, int64_t axis,
+                      bool byHalves) {
+  auto type = cast<RankedTensorType>(x.getType());
+  if (type.getDimSize(axis) == 1)
+    return x;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = 1;
+  return SumInOrderOp::create(b, type.clone(shape), x, axis, byHalves);
 }
 
 Value mlir::binade::buildSumsInOrder(ImplicitLocOpBuilder &b, Value x,
                                      bool isColumn) {
   constexpr int64_t kRow = 1, kColumn = 3;
-  x = addInOrder(b, x, kColumn);
-  return isColumn ? addInOrder(b, x, kRow) : addByTree(b, x, kRow);
+  x = buildSum(b, x, kColumn, /*byHalves=*/false);
+  return buildSum(b, x, kRow, /*byHalves=*/!isColumn);
 }
 
 BlockScales mlir::binade::chooseBetterScales(ImplicitLocOpBuilder &b,
@@ -189,8 +171,8 @@ static Value addGroups(ImplicitLocOpBuilder &b, Value x,
   if (blocks.getPadded() != blocks.getFlat())
     x = PadOp::create(b, type.clone(blocks.getPadded()), x,
                       ArrayRef<int64_t>{0, 0, 0}, ArrayRef<int64_t>{1, 1, 1});
-  return addByTree(b, buildReshape(b, x, blocks.getArranged()),
-                   CorrectedBlocks::kBlockAxis);
+  return buildSum(b, buildReshape(b, x, blocks.getArranged()),
+                  CorrectedBlocks::kBlockAxis, /*byHalves=*/true);
 }
 
 /// Reverses `addGroups`: repeats the element of a group for its scales.

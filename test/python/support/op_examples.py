@@ -91,6 +91,7 @@ SIMPLE = {
     "softmax": "9x70xf32 -> 9x70xf32",
     "softmax_grad": "9x70xf32, 9x70xf32 -> 9x70xf32",
     "sqrt": "7x33xf32>0 -> 7x33xf32",
+    "sum_in_order": "9x16x7xf32 -> 9x1x7xf32 {axis = 1 : i64, by_halves}",
     "transpose": "4x5x6xf32 -> 6x4x5xf32 {permutation = array<i64: 2, 0, 1>}",
     "unscale_factor": "f32>0 -> f32 {batches = 3 : i64}",
     "update_scale": "f32>0, i64<9, i1 -> f32, i64 "

@@ -55,6 +55,11 @@ def RngTensor : ConfinedType<1DTensorOf<[I64]>,
     [CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).getDimSize(0) == 2">],
     "tensor<2xi64>, seed and number of steps begun">;
 
+// See ReadsNeighbors.h.
+def ReadsNeighbors : NativeOpTrait<"ReadsNeighbors"> {
+  let cppNamespace = "::mlir::binade";
+}
+
 // Checks the types of results against the inferred ones, with one message. Stands before
 // MLIR's interface, whose own check adds a second one.
 def ChecksInferredTypes : NativeOpTrait<"ChecksInferredTypes"> {

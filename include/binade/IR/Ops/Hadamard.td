@@ -5,11 +5,6 @@
 
 include "binade/IR/Ops/Base.td"
 
-// See ReadsNeighbors.h.
-def ReadsNeighbors : NativeOpTrait<"ReadsNeighbors"> {
-  let cppNamespace = "::mlir::binade";
-}
-
 def Binade_HadamardOp : Binade_Op<"hadamard", [
     Pure, NotDifferentiable, ReadsNeighbors,
     DeclareOpInterfaceMethods<KernelOpInterface,
