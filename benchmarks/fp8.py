@@ -1,4 +1,4 @@
-"""Times training steps in FP8 against bf16-amp, for both char-GPT models."""
+"""Times training steps in FP8 and NVFP4 against bf16-amp, for both char-GPT models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime import Program, compile_step
 BASE = "bf16-amp"
 # Steps that are timed as one: the effect of the probe's threads lasts a while.
 MODELS = {"mini.onnx": 10, "char-gpt.onnx": 2}
-POLICIES = ["fp8-current", "fp8-delayed", "fp8-block", "coat"]
+POLICIES = ["fp8-current", "fp8-delayed", "fp8-block", "coat", "nvfp4"]
 
 
 def load(model: pathlib.Path, policy: str, folder: str) -> Program:

@@ -6,7 +6,7 @@
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
 cut       the same step under a policy that cuts by costs measured here, against presets
-fp8       steps of both char-GPTs in FP8 against those in bf16-amp
+fp8       steps of both char-GPTs in FP8 and NVFP4 against those in bf16-amp
 quantize  bf16 to FP8 and back, on one thread, against torch.compile
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
