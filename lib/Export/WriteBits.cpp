@@ -1,6 +1,8 @@
 //===- WriteBits.cpp - ONNX nodes of bit operations -----------------------===//
 
 #include "WriteBits.h"
+#include "FloatNodes.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -44,12 +46,64 @@ mlir::binade::convert::splitHalves(OnnxWriter &w, const std::string &value,
   return {w.bitcast(w.cast(upper, i16), w.b.getBF16Type()), w.cast(low, i16)};
 }
 
+/// The largest 8-bit code of a rounding error.
+static constexpr double kMaxCode = 127;
+
+/// Returns half the distance between bf16 values of this magnitude, in f64.
+static std::string getHalfUnit(OnnxWriter &w, const std::string &magnitude) {
+  FloatNodes nodes(w);
+  std::string normal =
+      w.add("Min", {w.add("Max", {magnitude, nodes.constant(0x1p-126)}),
+                    nodes.constant(0x1p127)});
+  return w.add("Mul", {nodes.getUnit(normal), nodes.constant(0x1p-8)});
+}
+
+static std::string isFinite(OnnxWriter &w, const std::string &magnitude) {
+  return w.add("Less", {magnitude, FloatNodes(w).constant(INFINITY)});
+}
+
+std::string mlir::binade::convert::addError(OnnxWriter &w,
+                                            const std::string &rounded,
+                                            const std::string &code) {
+  FloatNodes nodes(w);
+  std::string p = w.cast(rounded, w.b.getF32Type());
+  std::string one = nodes.constant(1.0);
+  std::string sign = w.add(
+      "Where", {w.isNegative(p, w.b.getF32Type()), nodes.constant(-1.0), one});
+  std::string magnitude = w.add("Abs", {nodes.widen(p)});
+  std::string error =
+      w.add("Div", {nodes.widen(code), nodes.constant(kMaxCode)});
+  error = w.add("Mul", {error, getHalfUnit(w, magnitude)});
+  std::string sum = w.add("Add", {magnitude, w.add("Mul", {error, sign})});
+  sum = w.add("Max", {sum, nodes.constant(0.0)});
+  sum = w.add("Where", {isFinite(w, magnitude), sum, magnitude});
+  return w.add("Mul", {nodes.narrow(sum), nodes.narrow(sign)});
+}
+
+std::string mlir::binade::convert::writeErrorCode(OnnxWriter &w,
+                                                  const std::string &value,
+                                                  const std::string &rounded) {
+  FloatNodes nodes(w);
+  std::string p = nodes.widen(w.cast(rounded, w.b.getF32Type()));
+  std::string magnitude = w.add("Abs", {p});
+  std::string error = w.add("Sub", {nodes.widen(value), p});
+  error = w.add("Div", {error, getHalfUnit(w, magnitude)});
+  error = w.add("Mul", {error, nodes.constant(kMaxCode)});
+  std::string whole = w.add(
+      "Floor", {w.add("Add", {w.add("Abs", {error}), nodes.constant(0.5)})});
+  std::string code = w.add("Mul", {whole, w.add("Sign", {error})});
+  code = w.add("Where", {isFinite(w, magnitude), code, nodes.constant(0.0)});
+  return w.cast(code, w.b.getI8Type());
+}
+
 void mlir::binade::convert::writeBits(OnnxWriter &w, BitcastOp op) {
   w.set(op.getY(),
         w.bitcast(w.get(op.getX()), getElementTypeOrSelf(op.getY())));
 }
 
 void mlir::binade::convert::writeBits(OnnxWriter &w, JoinHalvesOp op) {
-  w.setWide(op.getResult(), joinHalves(w, w.get(op.getHigh()),
-                                       w.get(op.getLow()), op.getRounded()));
+  std::string high = w.get(op.getHigh()), low = w.get(op.getLow());
+  bool isCode = getElementTypeOrSelf(op.getLow()).isInteger(8);
+  w.setWide(op.getResult(), isCode ? addError(w, high, low)
+                                   : joinHalves(w, high, low, op.getRounded()));
 }

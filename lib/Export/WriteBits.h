@@ -1,4 +1,4 @@
-//===- WriteBits.h - Halves of f32 as ONNX nodes ----------------*- C++ -*-===//
+//===- WriteBits.h - Parts of f32 as ONNX nodes -----------------*- C++ -*-===//
 
 #ifndef BINADE_LIB_EXPORT_WRITEBITS_H
 #define BINADE_LIB_EXPORT_WRITEBITS_H
@@ -15,6 +15,14 @@ std::string joinHalves(OnnxWriter &w, const std::string &high,
 /// Splits an f32 into its halves; the inverse of `joinHalves`.
 std::pair<std::string, std::string>
 splitHalves(OnnxWriter &w, const std::string &value, bool isRounded);
+
+/// Adds the rounding error with the 8-bit code `code` to `rounded`, a bf16, as
+/// `join_halves` defines it. Returns f32.
+std::string addError(OnnxWriter &w, const std::string &rounded,
+                     const std::string &code);
+/// Returns the code of the error of `value`, an f32, rounded to `rounded`.
+std::string writeErrorCode(OnnxWriter &w, const std::string &value,
+                           const std::string &rounded);
 
 } // namespace mlir::binade::convert
 

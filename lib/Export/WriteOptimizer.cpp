@@ -120,6 +120,8 @@ std::string UpdateWriter::readParameter() {
   case Master::SplitTrunc:
     return joinHalves(w, w.get(op.getParameter()), w.get(op.getCompanion()),
                       op.getMaster() == Master::SplitRound);
+  case Master::SplitCode:
+    return addError(w, w.get(op.getParameter()), w.get(op.getCompanion()));
   case Master::None:
   case Master::Stochastic:
   case Master::Kahan:
@@ -199,6 +201,10 @@ void UpdateWriter::keepParameter(const std::string &before,
   case Master::SplitTrunc:
     std::tie(parameter, companion) =
         splitHalves(w, after, op.getMaster() == Master::SplitRound);
+    break;
+  case Master::SplitCode:
+    parameter = w.narrow(after, format);
+    companion = writeErrorCode(w, after, parameter);
     break;
   case Master::Stochastic:
     parameter = w.narrow(roundTo(w, after, format, getRandom(0)), format);

@@ -197,11 +197,12 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
   if (!parameter || parameter.isF32())
     return name +
            " preserves what a 16-bit parameter loses; the parameter is f32";
-  bool splits = master == Master::SplitRound || master == Master::SplitTrunc;
+  bool isCode = master == Master::SplitCode;
+  bool splits =
+      isCode || master == Master::SplitRound || master == Master::SplitTrunc;
   if (splits && !parameter.isBF16())
-    return name +
-           " splits an f32 into a bf16 and 16 more bits; the parameter is " +
-           print(parameter);
+    return name + " splits an f32 into a bf16 and " + (isCode ? "8" : "16") +
+           " more bits; the parameter is " + print(parameter);
   return "";
 }
 

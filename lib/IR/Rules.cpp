@@ -284,6 +284,7 @@ private:
       return view(op.getCompanion());
     case Master::SplitRound:
     case Master::SplitTrunc:
+    case Master::SplitCode:
       return JoinHalvesOp::create(b, view(op.getParameter()),
                                   view(op.getCompanion()),
                                   op.getMaster() == Master::SplitRound);

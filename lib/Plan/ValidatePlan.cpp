@@ -294,6 +294,22 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
   return {};
 }
 
+/// Returns the type of a master weight, remainder or compensation.
+static DType getCompanionType(Master master, DType parameter) {
+  switch (master) {
+  case Master::F32:
+    return DType::F32;
+  case Master::SplitRound:
+  case Master::SplitTrunc:
+    return DType::I16;
+  case Master::SplitCode:
+    return DType::I8;
+  case Master::Kahan:
+    return parameter;
+  }
+  return parameter;
+}
+
 /// Checks that a master weight, remainder or compensation has the shape of its
 /// parameter and the type of its kind.
 Result<void> Validator::checkCompanion(const CompanionInit &companionInit,
@@ -303,11 +319,8 @@ Result<void> Validator::checkCompanion(const CompanionInit &companionInit,
     return fail("belongs to parameter " + quote(companionInit.parameter) +
                 ", which does not exist");
   const Buffer &parameter = plan.buffers[port->buffer];
-  bool isSplit = companionInit.master == Master::SplitRound ||
-                 companionInit.master == Master::SplitTrunc;
-  DType expected = isSplit                                 ? DType::I16
-                   : companionInit.master == Master::Kahan ? parameter.dtype
-                                                           : DType::F32;
+  DType expected = getCompanionType(companionInit.master, parameter.dtype);
+  bool isSplit = expected == DType::I16 || expected == DType::I8;
   if ((parameter.dtype != DType::BF16 &&
        (isSplit || parameter.dtype != DType::F16)) ||
       buffer.dtype != expected ||

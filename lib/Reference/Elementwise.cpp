@@ -121,9 +121,11 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
 }
 
 static void evaluateJoinHalves(JoinHalvesOp op, Evaluation &e) {
-  StoredParameter storage(op.getRounded() ? Master::SplitRound
-                                          : Master::SplitTrunc,
-                          BFloat16Type::get(op.getContext()));
+  Master master = getElementTypeOrSelf(op.getLow()).isInteger(8)
+                      ? Master::SplitCode
+                  : op.getRounded() ? Master::SplitRound
+                                    : Master::SplitTrunc;
+  StoredParameter storage(master, BFloat16Type::get(op.getContext()));
   const Tensor &high = e[op.getHigh()], &low = e[op.getLow()];
   for (int64_t i = 0, count = high.getNumElements(); i < count; ++i)
     e.result(0)[i] = storage.decode(high, &low, i);

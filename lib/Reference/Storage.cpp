@@ -15,6 +15,33 @@ static float joinHalves(uint16_t high, uint16_t low) {
 static uint16_t getHigh(float x) { return llvm::bit_cast<uint32_t>(x) >> 16; }
 static uint16_t getLow(float x) { return llvm::bit_cast<uint32_t>(x); }
 
+/// The largest code of a rounding error.
+static constexpr double kMaxCode = 127;
+
+/// Returns half the distance between bf16 values at `p`, a finite bf16.
+static double getHalfUnit(double p) {
+  constexpr int kMinExponent = -126, kPrecision = 8;
+  int exponent = p == 0.0 ? kMinExponent : std::ilogb(p);
+  return std::ldexp(1.0, std::max(exponent, kMinExponent) - kPrecision);
+}
+
+static int64_t encodeError(float value, double rounded) {
+  if (!std::isfinite(rounded))
+    return 0;
+  double error = (value - rounded) / getHalfUnit(rounded);
+  return static_cast<int64_t>(std::round(error * kMaxCode));
+}
+
+/// Adds the error with this code. The sum does not change its sign.
+static float decodeError(float p, int64_t code) {
+  if (!std::isfinite(p))
+    return p;
+  double error = static_cast<double>(code) / kMaxCode * getHalfUnit(p);
+  auto sum = static_cast<float>(p + error);
+  bool crosses = std::signbit(sum) != std::signbit(p);
+  return std::copysign(crosses ? 0.0f : sum, p);
+}
+
 float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,
                               int64_t index) const {
   auto p = static_cast<float>(parameter[index]);
@@ -27,6 +54,8 @@ float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,
   }
   case Master::SplitTrunc:
     return joinHalves(getHigh(p), companion->getIntegers()[index]);
+  case Master::SplitCode:
+    return decodeError(p, static_cast<int8_t>(companion->getIntegers()[index]));
   default:
     return p;
   }
@@ -44,7 +73,9 @@ void StoredParameter::start(float value, int64_t index, Tensor *parameter,
     (*parameter)[index] = rounded;
   if (!companion)
     return;
-  if (!companion->isFloat())
+  if (master == Master::SplitCode)
+    companion->getIntegers()[index] = encodeError(value, rounded);
+  else if (!companion->isFloat())
     companion->getIntegers()[index] = low;
   else
     (*companion)[index] = master == Master::F32 ? value : 0.0;

@@ -79,11 +79,27 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
         return low
     if master == "kahan":
         return parameter.astype(np.float32) - low.astype(np.float32)
+    if master == "split_code":
+        return _add_error(parameter.astype(np.float32), low)
     upper = parameter.view(np.uint16).astype(np.uint32)
     if master == "split_round":
         upper = upper - (low < 0)
     word = upper << 16 | low.view(np.uint16)
     return word.astype(np.uint32).view(np.float32)
+
+
+def _add_error(rounded: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """Returns bf16 values plus their rounding errors, whose codes are multiples of 1/127
+    of half the distance between bf16 values. No sum changes its sign."""
+    # frexp returns fractions in [0.5, 1).
+    exponent = np.maximum(np.frexp(rounded)[1] - 1, -126)
+    exponent = np.where(rounded == 0, -126, exponent)
+    with np.errstate(invalid="ignore"):
+        error = np.ldexp(code.astype(np.float64) / 127, exponent - 8)
+        total = (rounded.astype(np.float64) + error).astype(np.float32)
+    total = np.where(np.isfinite(rounded), total, rounded)
+    crosses = np.signbit(total) != np.signbit(rounded)
+    return np.copysign(np.where(crosses, np.float32(0), total), rounded)
 
 
 def load(

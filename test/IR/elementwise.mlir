@@ -116,11 +116,13 @@ func.func @choices(%x: tensor<8xi64>, %y: tensor<8xi64>) -> tensor<8xi64> {
 }
 
 // CHECK-LABEL: func.func @halves
-func.func @halves(%high: tensor<8xbf16>, %low: tensor<8xi16>) {
+func.func @halves(%high: tensor<8xbf16>, %low: tensor<8xi16>, %error: tensor<8xi8>) {
   // CHECK-NEXT: binade.join_halves %arg0, %arg1 : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
   %0 = binade.join_halves %high, %low : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
   // CHECK-NEXT: binade.join_halves %arg0, %arg1 {rounded}
   %1 = binade.join_halves %high, %low {rounded} : (tensor<8xbf16>, tensor<8xi16>) -> tensor<8xf32>
+  // CHECK-NEXT: binade.join_halves %arg0, %arg2 : (tensor<8xbf16>, tensor<8xi8>) -> tensor<8xf32>
+  %2 = binade.join_halves %high, %error : (tensor<8xbf16>, tensor<8xi8>) -> tensor<8xf32>
   return
 }
 

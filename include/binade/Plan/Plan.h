@@ -162,10 +162,17 @@ struct FillInit {
   double value = 0; ///< Rounded to the buffer's type.
 };
 /// How the precision of a 16-bit parameter is kept: a master weight in f32, a
-/// remainder (the low half of the f32 value), or a compensation (the rounding
-/// error of the last update, as in Kahan's summation).
-enum class Master : std::uint8_t { F32, SplitRound, SplitTrunc, Kahan };
-inline constexpr std::size_t kNumMasters = 4;
+/// remainder (the low half of the f32 value, or an 8-bit code of the rounding
+/// error), or a compensation (the rounding error of the last update, as in
+/// Kahan's summation).
+enum class Master : std::uint8_t {
+  F32,
+  SplitRound,
+  SplitTrunc,
+  Kahan,
+  SplitCode
+};
+inline constexpr std::size_t kNumMasters = 5;
 std::string_view name(Master master);
 std::optional<Master> parseMaster(std::string_view name);
 

@@ -2,7 +2,7 @@
 
 #include "ParameterStorage.h"
 #include "../Casts/RandomRounding.h"
-#include "binade/IR/Build.h"
+#include "binade/IR/ErrorCode.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,6 +23,12 @@ Value ParameterStorage::decode(Value parameter, Value companion) {
   case Master::SplitRound:
   case Master::SplitTrunc:
     return joinHalves(parameter, companion);
+  case Master::SplitCode: {
+    Value high = emitter.widen(parameter);
+    Value code =
+        arith::ExtSIOp::create(b, like(high, b.getI32Type()), companion);
+    return buildWithError(b, high, code);
+  }
   default:
     return emitter.widen(parameter);
   }
@@ -44,6 +50,11 @@ ParameterStorage::encode(Value before, Value after, Value companion,
     if (master == Master::SplitRound)
       word = arith::AddIOp::create(b, word, splat(b, word, 0x8000));
     return {takeUpperHalf(word), low};
+  }
+  case Master::SplitCode: {
+    auto [rounded, code] = buildErrorCode(b, after);
+    return {rounded,
+            arith::TruncIOp::create(b, like(code, b.getI8Type()), code)};
   }
   case Master::Stochastic:
     return {roundRandomly({b, after}, format, *random).value, {}};

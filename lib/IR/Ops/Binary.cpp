@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Subgradients.h"
+#include "binade/IR/ErrorCode.h"
 
 using namespace mlir;
 using namespace mlir::binade;

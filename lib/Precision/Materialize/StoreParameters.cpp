@@ -22,6 +22,8 @@ static std::pair<StringRef, Type> getCompanion(StorageAttr storage) {
   case Master::SplitRound:
   case Master::SplitTrunc:
     return {"remainder", IntegerType::get(context, 16)};
+  case Master::SplitCode:
+    return {"remainder", IntegerType::get(context, 8)};
   case Master::Kahan:
     return {"compensation", storage.getParameter()};
   }

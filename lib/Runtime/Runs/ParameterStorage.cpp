@@ -4,6 +4,7 @@
 #include "binade/Container/FloatConversion.h"
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 using namespace binade;
 using plan::Master;
@@ -18,6 +19,36 @@ bool binade::isOfTraining(std::string_view name) {
 /// Returns the remainder of an f32 parameter that is split: its low half.
 static std::int16_t getLowHalf(float value) {
   return static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(value));
+}
+
+/// The largest 8-bit code of a rounding error.
+static constexpr double kMaxCode = 127;
+
+/// Returns the largest rounding error of a number that becomes `rounded`, a
+/// finite bf16: half the distance between bf16 values.
+static double getLargestError(double rounded) {
+  constexpr int kMinExponent = -126, kPrecision = 8;
+  int exponent = rounded == 0.0 ? kMinExponent : std::ilogb(rounded);
+  return std::ldexp(1.0, std::max(exponent, kMinExponent) - kPrecision);
+}
+
+/// Returns the code of the rounding error of `value` in bf16.
+static std::int8_t encodeError(float value) {
+  double rounded = bf16ToFloat(floatToBF16(value));
+  if (!std::isfinite(rounded))
+    return 0;
+  double error = (value - rounded) / getLargestError(rounded);
+  return static_cast<std::int8_t>(std::round(error * kMaxCode));
+}
+
+/// Adds the error with this code. The sum has the sign of `rounded`.
+static float addError(float rounded, std::int8_t code) {
+  if (!std::isfinite(rounded))
+    return rounded;
+  double error = code / kMaxCode * getLargestError(rounded);
+  auto sum = static_cast<float>(rounded + error);
+  bool crosses = std::signbit(sum) != std::signbit(rounded);
+  return std::copysign(crosses ? 0.0F : sum, rounded);
 }
 
 /// Returns the bits of `value` in the 16-bit format of a parameter. Only bf16,
@@ -68,6 +99,10 @@ void binade::storeCompanion(std::span<const float> values, Master master,
     std::transform(values.begin(), values.end(),
                    companion.as<std::int16_t>().begin(), getLowHalf);
     return;
+  case Master::SplitCode:
+    std::transform(values.begin(), values.end(),
+                   companion.as<std::int8_t>().begin(), encodeError);
+    return;
   case Master::Kahan: // The compensation starts at 0.
     std::fill(companion.bytes.begin(), companion.bytes.end(), std::byte(0));
   }
@@ -85,6 +120,10 @@ std::vector<float> binade::join(const Tensor &parameter, Master master,
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = decode(parameter.as<std::uint16_t>()[i],
                          companion.as<std::int16_t>()[i], master);
+    break;
+  case Master::SplitCode:
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = addError(values[i], companion.as<std::int8_t>()[i]);
     break;
   case Master::Kahan: { // The compensation is parameter - value.
     std::vector<float> lost = widen(companion);

@@ -205,6 +205,8 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
     case Master::SplitRound:
     case Master::SplitTrunc:
       return DType::I16;
+    case Master::SplitCode:
+      return DType::I8;
     case Master::Kahan:
       return tensor.dtype;
     }

@@ -24,7 +24,9 @@ from binade.torch.tensors import to_torch
 # The element types of parameters and gradients.
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # What preserves updates that a 16-bit parameter loses (docs/Precision.md).
-MASTERS = ("none", "f32", "split_round", "split_trunc", "kahan", "stochastic")
+MASTERS = (
+    "none", "f32", "split_round", "split_trunc", "split_code", "kahan", "stochastic",
+)  # fmt: skip
 # Roles of ports that are PyTorch tensors; gradients are buffers.
 _BOUND = ["parameter", "buffer", "state", "scaler", "step", "rng", "hyper"]
 # ``exp_avg/NAME``, or with another part of its format, such as ``exp_avg/NAME.scale``.

@@ -15,7 +15,8 @@ from support.storage_runs import LOSS, Mlp, write_policy
 
 F32 = np.float32
 MASTERS = {"none": "", "f32": "master", "split_round": "remainder",
-           "split_trunc": "remainder", "kahan": "compensation", "stochastic": ""}  # fmt: skip
+           "split_trunc": "remainder", "split_code": "remainder", "kahan": "compensation",
+           "stochastic": ""}  # fmt: skip
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -33,9 +34,13 @@ def test_losses_match_pytorch_with_each_master(master, optimizer, tmp_path):
     for name in ("fc1.weight", "fc3.bias"):
         assert run.final[name].dtype == BF16
         companion = run.final.get(f"state/{MASTERS[master]}/{name}")
-        if master in ("f32", "split_round", "split_trunc"):
+        if master in ("f32", "split_round", "split_trunc", "split_code"):
             exact = join(master, {"p": run.final[name], "b": companion})
-            assert_equal_bits(run.final[name], start(master, exact)["p"])
+            again = start(master, exact)["p"]
+            if master == "split_code":  # Halfway, the other bf16 may be the even one.
+                halfway = (bits(exact) & 0xFFFF) == 0x8000
+                again[halfway] = run.final[name][halfway]
+            assert_equal_bits(run.final[name], again)
             key = f"{optimizer}.step10.{name}"
             if key in model.recorded:
                 # If a gradient is nearly 0, AdamW's update depends on its sign.
@@ -163,7 +168,9 @@ def test_updates_write_the_bf16_weights_that_matmuls_read(tmp_path):
         assert len(casts) == count, text
 
 
-@pytest.mark.parametrize("states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled"])
+@pytest.mark.parametrize(
+    "states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled"]
+)
 def test_squares_that_overflow_skip_the_step(states, tmp_path):
     """The gradients are finite, but the second moment of one would overflow, and states that
     share a scale with it would be lost."""

@@ -69,7 +69,9 @@ def test_master_weights_are_those_of_training_in_f32(dtype):
         assert torch.equal(parameter, master.to(dtype))
 
 
-@pytest.mark.parametrize("master", ["split_round", "split_trunc", "kahan"])
+@pytest.mark.parametrize(
+    "master", ["split_round", "split_trunc", "split_code", "kahan"]
+)
 def test_other_masters_stay_close_to_training_in_f32(master):
     parameters = make_parameters(torch.bfloat16)
     train(parameters, binade.torch.AdamW(parameters, master=master, **SETTINGS), 40)

@@ -16,6 +16,30 @@ def assert_equal_bits(actual, expected):
     np.testing.assert_array_equal(bits(actual), bits(expected))
 
 
+def half_units(p):
+    """Half the distance between bf16 values at `p`, in f64; 1 where `p` is not finite."""
+    size = np.abs(p.astype(np.float64))
+    finite = np.isfinite(size)
+    exponent = np.floor(np.log2(np.maximum(np.where(finite, size, 256), 2.0**-126)))
+    return 2.0 ** (exponent - 8)
+
+
+def encode_error(values, p):
+    """The codes of the errors of `values`, rounded to `p`, by the formula of FlashOptim (arXiv
+    2602.23349) in f64."""
+    finite = np.isfinite(p.astype(F32))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = (values.astype(np.float64) - p.astype(np.float64)) / half_units(p) * 127
+    error = np.where(finite, error, 0)
+    return np.copysign(np.floor(np.abs(error) + 0.5), error).astype(np.int8)
+
+
+def decode_error(p, code):
+    """The f32 values of bf16 values and the codes of their errors, computed in f64."""
+    total = p.astype(np.float64) + code.astype(np.float64) / 127 * half_units(p)
+    return np.copysign(total.astype(F32), p.astype(F32))
+
+
 def start(master, values, parameter=BF16):
     """The parameter and its companion for f32 `values`, by the definitions."""
     word = values.view(np.uint32)
@@ -28,6 +52,8 @@ def start(master, values, parameter=BF16):
     ):  # As TransformerEngine: up if the remainder is negative.
         return {"p": (high + (low < 0)).astype(np.uint16).view(BF16), "b": low}
     given = {"p": values.astype(parameter)}
+    if master == "split_code":
+        given["b"] = encode_error(values, given["p"])
     if master == "f32":
         given["b"] = values
     if master == "kahan":
@@ -39,6 +65,8 @@ def join(master, found):
     """The f32 values that a parameter and its companion represent."""
     if master == "f32":
         return found["b"]
+    if master == "split_code":
+        return decode_error(found["p"], found["b"])
     high, low = bits(found["p"]).astype(np.int64), found["b"].astype(np.int64)
     word = (high << 16) + (low if master == "split_round" else low & 0xFFFF)
     return word.astype(np.uint32).view(F32)
@@ -50,7 +78,7 @@ STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
 SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
 #: Element type of each kind of companion, None where the kind stores nothing.
 COMPANIONS = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
-              "split_trunc": "i16", "kahan": "bf16"}  # fmt: skip
+              "split_trunc": "i16", "split_code": "i8", "kahan": "bf16"}  # fmt: skip
 
 
 def read_rule(name):

@@ -245,15 +245,23 @@ def Binade_NotOp : Binade_UnaryOp<"not", "Clear", (ins), [], BoolTensor> {
 }
 
 def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
-    (ins TensorOf<[BF16]>:$high, TensorOf<[I16]>:$low, UnitAttr:$rounded),
+    (ins TensorOf<[BF16]>:$high, TensorOf<[I8, I16]>:$low, UnitAttr:$rounded),
     "Value high = operands[0], low = operands[1];"> {
-  let summary = "joins bf16 and the low half of an f32 to that f32";
+  let summary = "joins bf16 and the rest of an f32 to that f32";
   let semantics = [{
     The bits of `high` are the upper half of the result, those of `low` the lower half. With
     `rounded`, `high` was rounded to nearest: it is one more than the upper half where
     `low`, as a signed integer, is negative, and the result is corrected. The op is exact.
-    It reads parameters that the masters `split_trunc` and `split_round` store. It has no
-    gradient.
+
+    If `low` is i8, it is the code of a rounding error. Let h be half the distance between
+    bf16 values at w, the value of `high`: 2^(e - 8), where e is the exponent of w, at least
+    -126. The result is w + (low / 127) h, rounded to f32 once, with the sign of w. The code
+    of an f32 x is 127 (x - w) / h, where w is x, rounded to nearest even, and the code is
+    rounded to nearest, half away from zero. It is 0 if w is infinite or NaN, and the result
+    is w then. The error of the result is at most h / 254 + 2^-16 h.
+
+    The op reads parameters that the masters `split_trunc`, `split_round` and `split_code`
+    store. It has no gradient.
   }];
   let formats = [{
     Operands and result have one shape. Empty tensors give an empty tensor.
@@ -272,9 +280,11 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
       return vector ? vector.clone(element) : element;
     };
     Value word = arith::BitcastOp::create(b, like(high, b.getI32Type()), high);
-    Value rest = getElementTypeOrSelf(low).isInteger(16)
+    Value rest = getElementTypeOrSelf(low).getIntOrFloatBitWidth() < 32
                      ? arith::ExtSIOp::create(b, word.getType(), low).getResult()
                      : arith::TruncIOp::create(b, word.getType(), low);
+    if (getElementTypeOrSelf(getLow()).isInteger(8))
+      return buildWithError(b, high, rest);
     if (!getRounded())
       rest = arith::AndIOp::create(b, rest, splat(b, rest, 0xffff));
     Value joined = arith::AddIOp::create(b, word, rest);
