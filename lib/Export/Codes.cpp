@@ -239,6 +239,43 @@ std::string Codes::encodeSmall(const std::string &y, const std::string &exact) {
   return w.cast(restore(code), format.getCodeType());
 }
 
+/// Encodes elements, or their roots, that have been divided by their scales.
+std::string Codes::encodeCompanded(std::string y) {
+  CompandedAttr companded = format.getCompanded();
+  std::string zero = w.addFloat(0.0), one = w.addFloat(1.0);
+  y = w.add("Where", {w.add("IsNaN", {y}), zero, y});
+  y = w.add("Min", {y, one});
+  y = w.add("Max", {y, companded.isSigned() ? w.addFloat(-1.0) : zero});
+  if (companded.hasSoftsign())
+    y = w.add("Div", {w.add("Mul", {y, w.addFloat(2.0)}),
+                      w.add("Add", {w.add("Abs", {y}), one})});
+  auto largest = static_cast<double>(companded.getLargestCode());
+  y = w.add("Add", {w.add("Mul", {y, w.addFloat(largest)}), w.addFloat(0.5)});
+  std::string code = w.cast(w.add("Floor", {y}), w.b.getI64Type());
+  if (!companded.isSigned()) {
+    std::string below = w.add("Sub", {code, w.addInt(256)});
+    std::string isHigh = w.add("Greater", {code, w.addInt(127)});
+    code = w.add("Where", {isHigh, below, code});
+  }
+  return w.cast(restore(code), w.b.getI8Type());
+}
+
+/// Decodes to elements, or their roots, before they are multiplied by scales.
+std::string Codes::decodeCompanded(const std::string &codes) {
+  CompandedAttr companded = format.getCompanded();
+  std::string code = w.cast(codes, w.b.getI64Type());
+  if (!companded.isSigned()) {
+    std::string above = w.add("Add", {code, w.addInt(256)});
+    code = w.add("Where", {w.add("Less", {code, w.addInt(0)}), above, code});
+  }
+  auto largest = static_cast<double>(companded.getLargestCode());
+  std::string t =
+      w.add("Div", {w.cast(code, w.b.getF32Type()), w.addFloat(largest)});
+  if (!companded.hasSoftsign())
+    return t;
+  return w.add("Div", {t, w.add("Sub", {w.addFloat(2.0), w.add("Abs", {t})})});
+}
+
 std::string Codes::encode(const std::string &given, const Factors &factors,
                           bool saturate, const std::string &random) {
   std::string x = arrange(given), factor = spread(factors.factor), y;
@@ -247,6 +284,8 @@ std::string Codes::encode(const std::string &given, const Factors &factors,
   } else {
     y = w.add(format.multiplies() ? "Mul" : "Div", {x, factor});
   }
+  if (format.getCompanded())
+    return encodeCompanded(y);
   std::string chance = format.getStochastic() ? arrange(random) : "";
   FloatType type = format.getFormat();
   if (!type)
@@ -301,6 +340,8 @@ std::string Codes::unpack(const std::string &codes) {
 /// Decodes codes to unscaled f32 values. A negative i8 code indexes the table
 /// from its end, as Gather does.
 std::string Codes::decode(const std::string &codes) {
+  if (format.getCompanded())
+    return decodeCompanded(codes);
   FloatType type = format.getFormat();
   if (!type)
     return gather(w, format.getBook().getValues(), unpack(codes));
@@ -316,9 +357,11 @@ std::string Codes::decode(const std::string &codes) {
 // Quantization and dequantization
 //===----------------------------------------------------------------------===//
 
-SmallVector<std::string> Codes::quantize(const std::string &x, bool saturate,
+SmallVector<std::string> Codes::quantize(const std::string &given,
+                                         bool saturate,
                                          const std::string &random,
                                          const std::string &largest) {
+  std::string x = format.takesRoots() ? w.add("Sqrt", {given}) : given;
   std::string magnitude = w.add("Abs", {arrange(x)});
   std::string amax = largest, least;
   if (amax.empty())
@@ -368,8 +411,10 @@ std::string Codes::dequantize(ArrayRef<std::string> parts) {
   std::string number = arrange(decode(parts[0])), scale = spread(parts[1]);
   if (format.getTensorScale())
     return restore(w.add("Mul", {w.add("Mul", {number, scale}), parts[2]}));
-  if (!format.getExpand())
-    return restore(w.add("Mul", {number, scale}));
+  if (!format.getExpand()) {
+    std::string y = w.add("Mul", {number, scale});
+    return restore(format.takesRoots() ? w.add("Mul", {y, y}) : y);
+  }
   std::string logarithm = findLogarithm(parts[0], number);
   Factors factors{parts[1], "", parts[2], parts[3]};
   return restore(

@@ -49,10 +49,10 @@ public:
                      bool saturate, const std::string &random);
 
   /// Returns all parts of a quantized tensor, with codes in their type. Scales
-  /// are computed from `largest`, or from the largest magnitudes of `x` if it
+  /// are computed from `largest`, or from the largest magnitudes if it
   /// is empty. `random` has a value for each element, or for each scale if
   /// these are corrected.
-  SmallVector<std::string> quantize(const std::string &x, bool saturate,
+  SmallVector<std::string> quantize(const std::string &given, bool saturate,
                                     const std::string &random,
                                     const std::string &largest);
   std::string dequantize(ArrayRef<std::string> parts);
@@ -62,6 +62,8 @@ private:
                       ArrayRef<int64_t> to) {
     return from == to ? x : w.reshape(x, to);
   }
+  std::string encodeCompanded(std::string y);
+  std::string decodeCompanded(const std::string &codes);
   std::string limit(const std::string &x, double limit);
   std::string chooseTensorFactor(const std::string &tensor);
   std::string invert(const Factors &factors);

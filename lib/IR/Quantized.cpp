@@ -5,80 +5,10 @@
 #include "binade/IR/Formats.h"
 #include "binade/IR/Movement.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/Support/Format.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace mlir::binade;
-
-//===----------------------------------------------------------------------===//
-// CodeBookAttr
-//===----------------------------------------------------------------------===//
-
-static constexpr size_t kLargeBook = 256, kSmallBook = 16;
-
-LogicalResult CodeBookAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   StringAttr name, DenseF32ArrayAttr values) {
-  ArrayRef<float> numbers = values;
-  if (numbers.size() != kLargeBook && numbers.size() != kSmallBook)
-    return emitError() << "code book " << name << " has " << numbers.size()
-                       << " values; expected " << kLargeBook << " or "
-                       << kSmallBook;
-  for (size_t i = 0; i < numbers.size(); ++i)
-    if (!std::isfinite(numbers[i]) ||
-        (i > 0 && !(numbers[i - 1] <= numbers[i])))
-      return emitError() << "code book " << name << " expects finite values in "
-                         << "ascending order, got " << numbers[i]
-                         << " as value " << i;
-  if (!(numbers.back() > 0.0f))
-    return emitError() << "code book " << name << " has no positive value";
-  return success();
-}
-
-float CodeBookAttr::getThreshold(unsigned code) const {
-  if (code == 0)
-    return -INFINITY;
-  float below = getValues()[code - 1], above = getValues()[code];
-  if (isSigned() && above == 0.0f)
-    return 0.0f; // Negative values stay negative.
-  float middle = (below + above) * 0.5f;
-  return code % 2 == 0 ? middle : std::nextafter(middle, INFINITY);
-}
-
-/// Parses `<"name", [x, y, ...]>`. Values are printed with enough digits to
-/// restore their bits.
-Attribute CodeBookAttr::parse(AsmParser &parser, Type) {
-  std::string name;
-  SmallVector<float> values;
-  auto parseNumber = [&]() -> ParseResult {
-    double number;
-    if (parser.parseFloat(number))
-      return failure();
-    values.push_back(static_cast<float>(number));
-    return success();
-  };
-  SMLoc start = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseString(&name) || parser.parseComma() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
-                                     parseNumber) ||
-      parser.parseGreater())
-    return {};
-  MLIRContext *context = parser.getContext();
-  auto title = StringAttr::get(context, name);
-  auto numbers = DenseF32ArrayAttr::get(context, values);
-  auto report = [&] { return parser.emitError(start); };
-  if (failed(verify(report, title, numbers)))
-    return {};
-  return get(context, title, numbers);
-}
-
-void CodeBookAttr::print(AsmPrinter &printer) const {
-  printer << '<' << getName() << ", [";
-  llvm::interleaveComma(getValues().asArrayRef(), printer, [&](float value) {
-    printer << llvm::format("%.9e", static_cast<double>(value));
-  });
-  printer << "]>";
-}
 
 //===----------------------------------------------------------------------===//
 // QuantizedAttr
@@ -93,8 +23,13 @@ CodeBookAttr QuantizedAttr::getBook() const {
   return dyn_cast<CodeBookAttr>(getElement());
 }
 
+CompandedAttr QuantizedAttr::getCompanded() const {
+  return dyn_cast<CompandedAttr>(getElement());
+}
+
 bool QuantizedAttr::isPacked() const {
-  return getBook() && getBook().getValues().size() == kSmallBook;
+  constexpr size_t kPackedValues = 16;
+  return getBook() && getBook().getValues().size() == kPackedValues;
 }
 
 Type QuantizedAttr::getCodeType() const {
@@ -107,6 +42,8 @@ Type QuantizedAttr::getCodeType() const {
 double QuantizedAttr::getLargest() const {
   if (FloatType format = getFormat())
     return mlir::binade::getLargest(format);
+  if (getCompanded())
+    return 1.0;
   ArrayRef<float> values = getBook().getValues();
   return std::max(values.back(), -values.front());
 }
@@ -194,6 +131,10 @@ double QuantizedAttr::getTensorPeak() const {
 double QuantizedAttr::getLeast() const {
   if (FloatType format = getFormat())
     return APFloat::getSmallest(format.getFloatSemantics()).convertToDouble();
+  if (CompandedAttr companded = getCompanded()) {
+    auto last = static_cast<double>(companded.getLargestCode());
+    return 1.0 / (companded.hasSoftsign() ? 2.0 * last - 1.0 : last);
+  }
   double least = INFINITY;
   for (float value : getBook().getValues().asArrayRef())
     if (value != 0.0f)
@@ -299,6 +240,23 @@ static LogicalResult verifyChosen(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+/// Checks a format with companded elements.
+static LogicalResult
+verifyCompanded(function_ref<InFlightDiagnostic()> emitError,
+                CompandedAttr companded, FloatType scale, bool stochastic) {
+  std::string name =
+      ("'" + stringifyCompanding(companded.getFunction()) + "'").str();
+  if (!scale.isF32() && !scale.isF16())
+    return emitError() << "elements companded by " << name
+                       << " have scales in f32 or f16, not " << scale;
+  if (stochastic)
+    return emitError() << "elements companded by " << name
+                       << " are rounded to nearest, and cannot be "
+                          "'stochastic': the spacing of values varies, so that "
+                          "the expectation would not be the value";
+  return success();
+}
+
 /// Checks scales in E4M3 and scales of tensors, which only blocks have.
 static LogicalResult verifyLevels(function_ref<InFlightDiagnostic()> emitError,
                                   Granularity granularity, FloatType scale,
@@ -336,12 +294,13 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       int64_t margin, FloatType tensorScale) {
   auto type = dyn_cast<TypeAttr>(element);
   auto format = type ? dyn_cast<FloatType>(type.getValue()) : FloatType();
-  if (!isa<CodeBookAttr>(element)) {
+  if (!isa<CodeBookAttr, CompandedAttr>(element)) {
     bool isSmall = format && format.getWidth() <= 8 &&
                    APFloat::semanticsHasSignedRepr(format.getFloatSemantics());
     if (!isSmall && !(format && format.isF16()))
       return emitError() << "quantized elements are signed floats of at most 8 "
-                            "bits, f16 or codes of a #binade.code_book, not "
+                            "bits, f16, codes of a #binade.code_book or "
+                            "#binade.companded, not "
                          << element;
   }
   size_t numbers = granularity == Granularity::PerGroup   ? 1
@@ -353,16 +312,27 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << "' expects " << numbers
                        << " positive numbers of elements";
   bool isPower = rule == ScaleRule::Floor || rule == ScaleRule::RoundUp;
-  if (!scale.isF32() && !scale.isBF16() &&
+  if (!scale.isF32() && !scale.isBF16() && !scale.isF16() &&
       !isa<Float8E8M0FNUType, Float8E4M3FNType>(scale))
-    return emitError() << "scales are f32, bf16, f8E8M0FNU or f8E4M3FN, not "
+    return emitError() << "scales are f32, bf16, f16, f8E8M0FNU or f8E4M3FN, "
+                          "not "
                        << scale;
+  if (scale.isF16() && (rule != ScaleRule::Amax || expand))
+    return emitError() << "scales in f16 follow 'amax' without 'expand', not '"
+                       << (expand ? "expand" : stringifyScaleRule(rule)) << "'";
   if (isa<Float8E8M0FNUType>(scale) && !isPower)
     return emitError() << "scales in f8E8M0FNU are powers of two, which '"
                        << stringifyScaleRule(rule) << "' does not produce";
   if (!format && rule != ScaleRule::Amax)
-    return emitError() << "scales of a code book follow 'amax', not '"
+    return emitError() << "scales of a code book and of companded elements "
+                          "follow 'amax', not '"
                        << stringifyScaleRule(rule) << "'";
+  auto companded = dyn_cast<CompandedAttr>(element);
+  if (companded && expand)
+    return emitError() << "companded elements cannot be expanded, too";
+  if (companded &&
+      failed(verifyCompanded(emitError, companded, scale, stochastic)))
+    return failure();
   if (expand && rule != ScaleRule::Amax)
     return emitError() << "expanded elements have scales by 'amax', not '"
                        << stringifyScaleRule(rule) << "'";

@@ -29,7 +29,7 @@ bool mlir::binade::canRepresentDequantized(QuantizedAttr format) {
 
 bool mlir::binade::canRepresentQuantized(QuantizedAttr format) {
   return format.getGranularity() == Granularity::PerTensor &&
-         !format.getBook() && !format.getExpand() &&
+         format.getFormat() && !format.getExpand() &&
          format.getFormat().getWidth() <= 8;
 }
 
@@ -87,6 +87,14 @@ PrecisionAttr mlir::binade::getMultiplied(PrecisionAttr decision) {
   return isTf32 ? decision : PrecisionAttr();
 }
 
+std::string mlir::binade::describeElement(QuantizedAttr format) {
+  if (CodeBookAttr book = format.getBook())
+    return book.getName().str();
+  if (CompandedAttr companded = format.getCompanded())
+    return stringifyCompanding(companded.getFunction()).str();
+  return llvm::to_string(format.getFormat());
+}
+
 std::string mlir::binade::describeQuantizedOperands(PrecisionAttr decision) {
   if (!decision || !decision.getOperands() || !decision.getAccumulate())
     return {};
@@ -95,9 +103,7 @@ std::string mlir::binade::describeQuantizedOperands(PrecisionAttr decision) {
     auto format = dyn_cast<QuantizedAttr>(operand);
     if (!format)
       continue;
-    CodeBookAttr book = format.getBook();
-    factors.push_back(book ? book.getName().str()
-                           : llvm::to_string(format.getFormat()));
+    factors.push_back(describeElement(format));
   }
   constexpr size_t kFactors = 2;
   return factors.size() < kFactors ? std::string() : llvm::join(factors, " x ");

@@ -15,6 +15,8 @@ using ::onnx::TensorProto;
 
 static constexpr float kMax = std::numeric_limits<float>::max();
 static constexpr float kMinNormal = std::numeric_limits<float>::min();
+/// The range of scales in f16.
+static constexpr float kMinHalf = 0x1p-24f, kMaxHalf = 65504.0f;
 /// The range of scales that are powers of two.
 static constexpr float kMinPower = 0x1p-127f, kLargestPower = 0x1p127f;
 /// The constant that COAT adds to the largest magnitudes.
@@ -42,16 +44,29 @@ std::string ScaleNodes::addPower(const std::string &name,
   return sink.addCast(addUnit(name, wide), TensorProto::FLOAT, name + "_power");
 }
 
-/// A / F; the format's scale of zeros if A is 0.
+/// A / F, limited to the scales of the format; its scale of zeros if A is 0.
 std::string ScaleNodes::addAmaxScales(const std::string &name,
                                       const std::string &largest,
                                       QuantizedAttr format) {
   std::string quotient = sink.addNode(
       "Div", {largest, sink.getScalar("largest_code", format.getLargest())},
       name + "_quotient");
-  std::string normal = sink.addNode(
-      "Max", {quotient, sink.getScalar("smallest_scale", kMinNormal)},
-      name + "_normal");
+  bool isHalf = format.getScale().isF16();
+  std::string normal =
+      sink.addNode("Max",
+                   {quotient, sink.getScalar("smallest_scale",
+                                             isHalf ? kMinHalf : kMinNormal)},
+                   name + "_normal");
+  if (isHalf) {
+    std::string limited =
+        sink.addNode("Min", {normal, sink.getScalar("largest_scale", kMaxHalf)},
+                     name + "_limited");
+    std::string isFinite = sink.addNode(
+        "LessOrEqual", {largest, sink.getScalar("largest_f32", kMax)},
+        name + "_is_finite");
+    normal =
+        sink.addNode("Where", {isFinite, limited, normal}, name + "_in_range");
+  }
   std::string isZero = sink.addNode(
       "Equal", {largest, sink.getScalar("zero", 0.0f)}, name + "_is_zero");
   return sink.addNode(
@@ -150,12 +165,14 @@ Scales ScaleNodes::add(const std::string &name, const std::string &largest,
     llvm_unreachable("scales in E4M3 have nodes of their own");
   }
   scales.factors = scales.divisors;
-  if (!format.getScale().isBF16())
+  bool isHalf = format.getScale().isF16();
+  if (!isHalf && !format.getScale().isBF16())
     return scales; // f32 scales and powers of two need no rounding.
-  std::string narrow = sink.addCast(scales.divisors, TensorProto::BFLOAT16,
-                                    name + "_scale_bf16");
+  std::string narrow = sink.addCast(
+      scales.divisors, isHalf ? TensorProto::FLOAT16 : TensorProto::BFLOAT16,
+      name + (isHalf ? "_scale_f16" : "_scale_bf16"));
   scales.factors = sink.addCast(narrow, TensorProto::FLOAT, name + "_scale");
-  if (format.getRule() == ScaleRule::Amax)
+  if (format.getRule() == ScaleRule::Amax && !format.getCompanded())
     scales.divisors = scales.factors;
   return scales;
 }

@@ -10,6 +10,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static constexpr float kMinNormal = 0x1p-126f;
+/// The range of f16.
+static constexpr float kMinHalf = 0x1p-24f, kMaxHalf = 65504.0f;
 /// The offset that COAT adds to the largest magnitude of an activation.
 static constexpr float kOffset = 1e-10f;
 
@@ -40,7 +42,10 @@ float Codec::chooseScale(float amax) const {
     float scale = amax / largest;
     if (amax == 0.0f)
       return format.getScaleOfZeros();
-    return scale < kMinNormal ? kMinNormal : scale;
+    if (!format.getScale().isF16())
+      return scale < kMinNormal ? kMinNormal : scale;
+    bool isFinite = std::isfinite(amax);
+    return isFinite ? std::clamp(scale, kMinHalf, kMaxHalf) : scale;
   }
   case ScaleRule::AmaxOffset:
     return (amax + kOffset) / largest;
@@ -142,7 +147,8 @@ Codec::Factors Codec::choose(float amax, float least,
   float scale = chooseScale(amax);
   switch (format.getRule()) {
   case ScaleRule::Amax:
-    factors.scale = factors.factor = static_cast<float>(stored.round(scale));
+    factors.scale = static_cast<float>(stored.round(scale));
+    factors.factor = format.getCompanded() ? scale : factors.scale;
     break;
   case ScaleRule::Inverse:
   case ScaleRule::InversePower:
@@ -154,6 +160,26 @@ Codec::Factors Codec::choose(float amax, float least,
     factors.scale = static_cast<float>(stored.round(scale));
   }
   return factors;
+}
+
+float Codec::takeRoot(float x) const {
+  return format.takesRoots() ? std::sqrt(x) : x;
+}
+
+/// Returns the integer for an element (or its root) divided by its scale.
+static float compress(CompandedAttr companded, float u) {
+  if (std::isnan(u))
+    return 0.0f;
+  float y = std::clamp(u, companded.isSigned() ? -1.0f : 0.0f, 1.0f);
+  if (companded.hasSoftsign())
+    y = 2.0f * y / (1.0f + std::fabs(y));
+  return std::floor(y * static_cast<float>(companded.getLargestCode()) + 0.5f);
+}
+
+/// Returns the element (or its root) divided by its scale for an integer.
+static float decompress(CompandedAttr companded, float code) {
+  float t = code / static_cast<float>(companded.getLargestCode());
+  return companded.hasSoftsign() ? t / (2.0f - std::fabs(t)) : t;
 }
 
 float Codec::roundInBook(float y, float random) const {
@@ -173,6 +199,8 @@ float Codec::round(float x, const Factors &factors, bool saturate,
   float y = format.multiplies() ? x * factors.factor : x / factors.factor;
   if (format.getExpand())
     y = Expansion{factors.power, factors.centre}.expand(x, factors.factor);
+  if (CompandedAttr companded = format.getCompanded())
+    return compress(companded, y);
   if (!element)
     return roundInBook(y, random);
   return static_cast<float>(format.getStochastic()
@@ -181,6 +209,10 @@ float Codec::round(float x, const Factors &factors, bool saturate,
 }
 
 float Codec::expand(float number, const Factors &factors) const {
+  if (CompandedAttr companded = format.getCompanded()) {
+    float x = decompress(companded, number) * factors.scale;
+    return companded.takesRoots() ? x * x : x;
+  }
   if (!format.getExpand())
     return number * factors.scale * factors.tensor;
   float magnitude = std::fabs(number);
@@ -196,10 +228,15 @@ float Codec::expand(float number, const Factors &factors) const {
 int64_t Codec::encode(float number) const {
   if (element)
     return static_cast<int64_t>(element->encode(number));
+  if (format.getCompanded())
+    return static_cast<int8_t>(static_cast<int64_t>(number));
   return llvm::upper_bound(values, number) - values.begin() - 1;
 }
 
 float Codec::decode(int64_t code) const {
+  if (CompandedAttr companded = format.getCompanded())
+    return companded.isSigned() ? static_cast<int8_t>(code)
+                                : static_cast<uint8_t>(code);
   if (!element)
     return values[code & (values.size() - 1)];
   return static_cast<float>(

@@ -144,7 +144,7 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
   int64_t count = parts[1].getNumElements();
   std::vector<float> amax(count, 0.0f), least(count, INFINITY);
   for (auto [i, number] : llvm::enumerate(numbers)) {
-    float magnitude = std::fabs(static_cast<float>(number));
+    float magnitude = std::fabs(codec.takeRoot(static_cast<float>(number)));
     int64_t where = codec.findScale(shape, i);
     float &high = amax[where], &low = least[where];
     if (magnitude != 0.0f && !(magnitude >= low))
@@ -182,7 +182,7 @@ SmallVector<Tensor> mlir::binade::quantize(QuantizedAttr format,
                parts[1].getFloats().begin());
   CodeWriter codes{codec, parts[0], format.isPacked()};
   for (auto [i, number] : llvm::enumerate(numbers))
-    codes.set(i, codec.round(static_cast<float>(number),
+    codes.set(i, codec.round(codec.takeRoot(static_cast<float>(number)),
                              factors[codec.findScale(shape, i)], saturate,
                              format.getStochastic() ? draw(i) : 0.0f));
   return parts;

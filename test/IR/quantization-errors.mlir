@@ -1,7 +1,7 @@
 // RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{quantized elements are signed floats of at most 8 bits, f16 or codes of a #binade.code_book, not bf16}}
+  // expected-error@+1 {{quantized elements are signed floats of at most 8 bits, f16, codes of a #binade.code_book or #binade.companded, not bf16}}
   %a:2 = binade.quantize %x {format = #binade.quantized<bf16, per_tensor, scale = f32>} : (tensor<4xf32>) -> (tensor<4xbf16>, tensor<f32>)
   return
 }
@@ -33,7 +33,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{scales are f32, bf16, f8E8M0FNU or f8E4M3FN, not 'f64'}}
+  // expected-error@+1 {{scales are f32, bf16, f16, f8E8M0FNU or f8E4M3FN, not 'f64'}}
   %a:2 = binade.quantize %x {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f64>} : (tensor<4xf32>) -> (tensor<4xf8E4M3FN>, tensor<f64>)
   return
 }

@@ -16,6 +16,16 @@ func.func @groups(%x: tensor<8x64xf32>) -> tensor<8x64xbf16> {
 // CHECK: format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, rule = inverse, stochastic, history = 3, margin = 2>
 func.func private @delayed() attributes {format = #binade.quantized<f8E4M3FN, per_tensor, scale = f32, margin = 2, stochastic, history = 3, rule = inverse>}
 
+// Companded elements are stored as i8, with or without a sign.
+// CHECK-LABEL: func.func @companded
+func.func @companded(%x: tensor<8x60xf32>) {
+  // CHECK: format = #binade.quantized<#binade.companded<softsign>, per_group<32>, scale = f16>{{.*}} -> (tensor<8x60xi8>, tensor<15xf16>)
+  %a:2 = binade.quantize %x {format = #binade.quantized<#binade.companded<softsign>, per_group<32>, scale = f16>} : (tensor<8x60xf32>) -> (tensor<8x60xi8>, tensor<15xf16>)
+  // CHECK: format = #binade.quantized<#binade.companded<sqrt_softsign>, per_group<32>, scale = f32>
+  %b:2 = binade.quantize %x {format = #binade.quantized<#binade.companded<sqrt_softsign>, per_group<32>, scale = f32>} : (tensor<8x60xf32>) -> (tensor<8x60xi8>, tensor<15xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @group_max
 func.func @group_max(%x: tensor<8x64xf32>) -> tensor<8x4xf32> {
   // CHECK: binade.group_max %{{.*}} {size = 16 : i64} : (tensor<8x64xf32>) -> tensor<8x4xf32>

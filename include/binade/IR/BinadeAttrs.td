@@ -119,11 +119,53 @@ def Binade_CodeBookAttr : Binade_Attr<"CodeBook", "code_book"> {
   }];
 }
 
+def Binade_CompandingParameter : EnumParameter<Binade_Companding>;
+
+def Binade_CompandedAttr : Binade_Attr<"Companded", "companded"> {
+  let summary = "an element format of integers of 8 bits, spaced by a function";
+  let description = [{
+    An element x becomes an integer q, and q represents an element again. Values near 0 are
+    more densely spaced than others. S is the scale of the element, and D the scale before
+    it is rounded to its format. Each operation rounds to f32 once.
+
+    | `function` | q | t | element |
+    |---|---|---|---|
+    | `softsign` | floor(127 (2u / (1 + abs(u))) + 0.5), u = x / D | q / 127 | (t / (2 - abs(t))) S |
+    | `sqrt` | floor(255 u + 0.5), u = sqrt(x) / D | q / 255 | (t S)^2 |
+    | `sqrt_softsign` | floor(255 (2u / (1 + u)) + 0.5), u = sqrt(x) / D | q / 255 | ((t / (2 - t)) S)^2 |
+
+    Scales follow by rule `amax` from the largest magnitude of the elements, or of their
+    square roots, where F is 1. D is limited to the range of `scale` as S is. q is at most
+    127 or 255, and is stored as i8; it is 0 where u is NaN. Negative elements become 0 if
+    their roots are taken. So a NaN or an infinity makes all elements with its scale NaN.
+
+    Source: FlashOptim (arXiv 2602.23349). Where the largest magnitude is in [2^-24, 65504],
+    codes and scales are the same. Outside, its scales are 0 or infinite.
+
+    Example:
+
+    ```mlir
+    #binade.companded<softsign>
+    ```
+  }];
+  let parameters = (ins Binade_CompandingParameter:$function);
+  let assemblyFormat = "`<` $function `>`";
+  let extraClassDeclaration = [{
+    /// Whether elements may be negative.
+    bool isSigned() const { return getFunction() == Companding::Softsign; }
+    /// Whether the square roots of elements are stored.
+    bool takesRoots() const { return !isSigned(); }
+    bool hasSoftsign() const { return getFunction() != Companding::Sqrt; }
+    /// The largest integer.
+    int64_t getLargestCode() const { return isSigned() ? 127 : 255; }
+  }];
+}
+
 def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   let summary = "a quantized format: elements with shared scales";
   let description = [{
-    `element` is a float format of at most 8 bits, f16, or a `#binade.code_book`. An element
-    represents its value times the scale. A scale is shared by
+    `element` is a float format of at most 8 bits, f16, a `#binade.code_book`, or
+    `#binade.companded`. An element represents its value times the scale. A scale is shared by
 
     - `per_tensor`: all elements;
     - `per_row`: the elements of a row, along the last axis;
@@ -133,7 +175,7 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     - `per_block<M, N>`: M rows and N columns of the last two axes; blocks at the ends may
       have fewer.
 
-    Scales have the format `scale`: f32, bf16, f8E8M0FNU for powers of two, or f8E4M3FN.
+    Scales have the format `scale`: f32, bf16, f16, f8E8M0FNU for powers of two, or f8E4M3FN.
     `rule` defines how a scale S follows from A, the largest magnitude (absmax) of the
     elements that share it. F is the largest value of `element`. Arithmetic is f32, and each
     operation rounds once.
@@ -152,7 +194,9 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
     | `rounded_eden` | S c, rounded stochastically, see below | as with `rounded_inverse` |
 
     With `amax`, S is at least the smallest normal f32. If A is 0, it is 1 / F, or the
-    smallest normal f32 if no element represents 0. `inverse` and `inverse_power` use s = 1
+    smallest normal f32 if no element represents 0. Scales in f16 follow `amax`; S is then
+    at least 2^-24, the smallest f16, and at most 65504, the largest, unless A is infinite or
+    NaN. Larger elements saturate. `inverse` and `inverse_power` use s = 1
     if A is 0, infinite or NaN, and the largest finite s at most. The powers of two of
     `floor` and `round_up` stay in [2^-127, 2^127]. A NaN never becomes a finite value: the
     element or its scale is NaN. The rules whose names begin with `rounded` are those of scales in
@@ -249,10 +293,17 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The float format of the elements; null for a code book.
+    /// The float format of the elements; null for other elements.
     FloatType getFormat() const;
-    /// The code book of the elements; null for a float format.
+    /// The code book of the elements; null for other elements.
     CodeBookAttr getBook() const;
+    /// The function that spaces the elements; null for other elements.
+    CompandedAttr getCompanded() const;
+    /// Whether scales are those of the square roots of elements.
+    bool takesRoots() const {
+      CompandedAttr companded = getCompanded();
+      return companded && companded.takesRoots();
+    }
     /// The element type of the quantized tensor: the float format if that has 8
     /// bits, otherwise i8.
     Type getCodeType() const;

@@ -118,6 +118,15 @@ def Binade_Master : Binade_Enum<"Master",
     ]>;
 def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master", "kahan">;
 
+// What is applied to an element before it is rounded to an integer. See
+// `#binade.companded`.
+def Binade_Companding : Binade_Enum<"Companding",
+    "function that compresses elements before they are rounded", [
+      I32EnumCase<"Softsign", 0, "softsign">,          // 2x / (1 + |x|), signed
+      I32EnumCase<"Sqrt", 1, "sqrt">,                  // sqrt(x), unsigned
+      I32EnumCase<"SqrtSoftsign", 2, "sqrt_softsign">, // both, unsigned
+    ]>;
+
 // Which elements of a quantized tensor share a scale.
 def Binade_Granularity : Binade_Enum<"Granularity",
     "granularity of quantization scales", [

@@ -28,6 +28,9 @@ std::string explainUntransformable(PrecisionOpInterface op, int64_t size);
 /// which types do not show. Null for other formats.
 PrecisionAttr getMultiplied(PrecisionAttr decision);
 
+/// Returns the name of the element format, for messages.
+std::string describeElement(QuantizedAttr format);
+
 /// Returns the formats of the quantized operands of a contraction, for
 /// messages: "f8E4M3FN x f8E5M2". Empty unless the decision quantizes both
 /// operands.

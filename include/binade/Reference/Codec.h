@@ -44,6 +44,10 @@ public:
         stored.roundRandomly(scale, random, /*saturate=*/true));
   }
 
+  /// Returns the value that is measured and rounded for an element: `x`, or its
+  /// square root.
+  float takeRoot(float x) const;
+
   /// Rounds `x` to a quantized value before scaling, and the inverse of that.
   /// The inverse reads `scale`, `power` and `centre` of the factors. `random`,
   /// in [0, 1), is for stochastic rounding.

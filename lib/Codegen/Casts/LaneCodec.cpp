@@ -1,6 +1,7 @@
 //===- LaneCodec.cpp - Quantization and dequantization --------------------===//
 
 #include "CodeTable.h"
+#include "Companding.h"
 #include "Quotient.h"
 #include "RandomRounding.h"
 #include "RangeExpansion.h"
@@ -12,6 +13,8 @@ using namespace mlir;
 using namespace mlir::binade;
 
 static constexpr double kMinNormal = 0x1p-126;
+/// The range of f16.
+static constexpr double kMinHalf = 0x1p-24, kMaxHalf = 65504;
 static constexpr double kLargestFloat = 0x1.fffffep127;
 /// The offset that COAT adds to the largest magnitude of activations.
 static constexpr double kOffset = static_cast<double>(1e-10f);
@@ -37,7 +40,10 @@ FloatLanes LaneCodec::chooseScale(FloatLanes amax) const {
   double inverse = static_cast<double>(1.0f / static_cast<float>(largest));
   switch (format.getRule()) {
   case ScaleRule::Amax: {
-    FloatLanes scale = atLeast(amax / limit, kMinNormal);
+    bool isHalf = format.getScale().isF16();
+    FloatLanes scale = atLeast(amax / limit, isHalf ? kMinHalf : kMinNormal);
+    if (isHalf)
+      scale = select(amax == INFINITY, scale, atMost(scale, kMaxHalf));
     return select(amax == 0.0, static_cast<double>(format.getScaleOfZeros()),
                   scale);
   }
@@ -129,7 +135,7 @@ LaneCodec::Factors LaneCodec::choose(FloatLanes amax,
   FloatLanes scale = chooseScale(amax);
   FloatLanes stored =
       store(format.multiplies() ? scale.constant(1.0) / scale : scale);
-  bool isStored = format.getRule() == ScaleRule::Amax;
+  bool isStored = format.getRule() == ScaleRule::Amax && !format.getCompanded();
   return {stored, isStored ? stored : scale, power, centre, {}};
 }
 
@@ -179,6 +185,7 @@ LaneCodec::Shared LaneCodec::prepareEncoding(const Factors &factors,
   constexpr double kMinLargest = 8;
   bool isBounded = isMeasured && format.getRule() == ScaleRule::AmaxOffset &&
                    format.getLargest() >= kMinLargest;
+  isBounded |= isMeasured && format.getCompanded() && format.getScale().isF16();
   return isBounded ? prepareBoundedDivisor(factors.factor)
                    : prepareDivisor(factors.factor);
 }
@@ -206,6 +213,8 @@ IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
     x = divideBy(x, shared);
   else if (!shared.empty())
     x = format.multiplies() ? x * shared[0] : x / shared[0];
+  if (CompandedAttr companded = format.getCompanded())
+    return encodeCompanded(x, companded);
   if (CodeBookAttr book = format.getBook())
     return random ? findCodeRandomly(x, book, lookup, *random)
                   : findCode(x, book, lookup);
@@ -221,6 +230,8 @@ IntLanes LaneCodec::encode(FloatLanes x, ArrayRef<FloatLanes> shared,
 
 FloatLanes LaneCodec::decode(IntLanes code, ArrayRef<FloatLanes> shared,
                              Lookup lookup) const {
+  if (CompandedAttr companded = format.getCompanded())
+    return decodeCompanded(code, companded, shared[0]);
   CodeBookAttr book = format.getBook();
   FloatType type = format.getFormat();
   bool isHalf = type && type.isF16();

@@ -135,12 +135,19 @@ void StateGroups::updateBlock(const Offset &base, Value count) {
           values.push_back(e.pull(update->getResult(index), column).value);
         for (const State &state : states) {
           Value codes = update.getNewStates()[state.kept.first];
-          e.store(state.numbers, e.pull(codes, column).value, local);
+          Value number = e.pull(codes, column).value;
+          e.store(state.numbers, takeRoot(state, number), local);
         }
         for (auto [index, value] : llvm::zip(plain, values))
           e.storeResult(index, value, column);
         return SmallVector<Value>();
       });
+}
+
+Value StateGroups::takeRoot(const State &state, Value number) {
+  if (!state.kept.format.takesRoots())
+    return number;
+  return math::SqrtOp::create(b, number);
 }
 
 /// `body` gets the group's number, and the bounds of its elements in the block.

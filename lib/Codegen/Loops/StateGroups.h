@@ -42,7 +42,8 @@ private:
   struct State {
     KeptState kept;
     int64_t size;  ///< Elements per group.
-    Value numbers; ///< The new state of a block, in f32; null: in registers.
+    Value numbers; ///< The new state of a block, in f32, or its square roots;
+                   ///< null: in registers.
     /// Memories with one value per group, with range expansion only: those of
     /// `LaneCodec::prepareDecoding` for the old state.
     SmallVector<Value> old;
@@ -74,6 +75,9 @@ private:
   Value getOperand(unsigned state) { return update.getStates()[state]; }
   IntLanes encode(const State &state, FloatLanes x, ArrayRef<Value> shared,
                   const Offset &offset);
+  /// Returns what is measured and encoded for a new state: `number`, or its
+  /// square root.
+  Value takeRoot(const State &state, Value number);
 
   //===--------------------------------------------------------------------===//
   // Spans of a warp

@@ -368,7 +368,7 @@ void StateGroups::emitSpan(const Span &span) {
       results.push_back(pull(index, column));
     SmallVector<Value> numbers;
     for (const State &state : states)
-      numbers.push_back(pull(1 + state.kept.first, column));
+      numbers.push_back(takeRoot(state, pull(1 + state.kept.first, column)));
     return std::pair(results, numbers);
   };
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));

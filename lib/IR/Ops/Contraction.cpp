@@ -378,6 +378,8 @@ static bool areMultiplied(QuantizedOperand lhs, QuantizedOperand rhs,
       refusal.reason = "a quantized operand has an expanded range";
     else if (format.getBook())
       refusal.reason = "a quantized operand uses a code book";
+    else if (format.getCompanded())
+      refusal.reason = "a quantized operand is companded";
     else if (!llvm::is_contained(target.getCodes(), format.getFormat()))
       refusal.reason =
           llvm::formatv("{0} has no matmul of {1} operands",

@@ -373,6 +373,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   // Casts follow the views, because kernels widen operands, but not views of
   // operands.
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
+  if (format.takesRoots())
+    x = SqrtOp::create(b, widen(x));
   Value blocks = hasGroups ? x : arrangeBlocks(b, x, arranged);
   Value magnitude = AbsOp::create(b, widen(blocks));
   x = widen(x);

@@ -14,6 +14,8 @@ using namespace mlir::binade;
 static unsigned countBits(QuantizedAttr format) {
   if (FloatType element = format.getFormat())
     return element.getWidth();
+  if (format.getCompanded())
+    return 8;
   return llvm::Log2_64_Ceil(format.getBook().getValues().size());
 }
 

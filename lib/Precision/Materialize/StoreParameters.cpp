@@ -36,6 +36,26 @@ static StringRef getSuffix(unsigned part) {
   return kSuffixes[part];
 }
 
+/// Returns the scale of elements that all have this magnitude, or square root,
+/// before it is rounded.
+static float chooseStartScale(QuantizedAttr format, float magnitude) {
+  constexpr float kMinHalf = 0x1p-24f, kMaxHalf = 65504.0f;
+  float scale = magnitude / static_cast<float>(format.getLargest());
+  return format.getScale().isF16() ? std::clamp(scale, kMinHalf, kMaxHalf)
+                                   : scale;
+}
+
+/// Returns the code of an element, or of its root, that has been divided by its
+/// scale.
+static APInt encodeStart(CompandedAttr companded, float u) {
+  if (companded.hasSoftsign())
+    u = 2.0f * u / (1.0f + std::fabs(u));
+  auto last = static_cast<float>(companded.getLargestCode());
+  auto code = static_cast<int64_t>(std::floor(u * last + 0.5f));
+  return {8, static_cast<uint64_t>(code), /*isSigned=*/false,
+          /*implicitTrunc=*/true};
+}
+
 /// Returns the initial value of a quantized state whose elements are all
 /// `value`: the quantized elements, or one of the tensors of scales.
 static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
@@ -48,6 +68,8 @@ static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
     return DenseElementsAttr::get(type, rounded);
   };
   float magnitude = std::fabs(value);
+  if (format.takesRoots())
+    magnitude = std::sqrt(magnitude);
   auto largest = static_cast<float>(format.getLargest());
   switch (part) {
   case 0:
@@ -55,13 +77,19 @@ static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
   case 1:
     if (value == 0.0f)
       return fill(APFloat(format.getScaleOfZeros()));
-    return fill(APFloat((format.getExpand() ? 1.0f : magnitude) / largest));
+    return fill(APFloat(format.getExpand()
+                            ? 1.0f / largest
+                            : chooseStartScale(format, magnitude)));
   case 2:
     return fill(APFloat(1.0f));
   default:
     return fill(APFloat(value == 0.0f ? 1.0f : magnitude));
   }
   float number = value == 0.0f ? 0.0f : std::copysign(largest, value);
+  if (format.getScale().isF16() && value != 0.0f) {
+    float quotient = magnitude / chooseStartScale(format, magnitude);
+    number = std::copysign(std::min(quotient, largest), value);
+  }
   if (isa<FloatType>(type.getElementType()))
     return fill(APFloat(number));
   uint64_t code = 0;
@@ -69,6 +97,8 @@ static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
     while (code + 1 < static_cast<uint64_t>(book.getValues().size()) &&
            number >= book.getThreshold(code + 1))
       ++code;
+  } else if (CompandedAttr companded = format.getCompanded()) {
+    return DenseElementsAttr::get(type, encodeStart(companded, number));
   } else {
     APFloat rounded(number);
     bool isExact;

@@ -3,6 +3,7 @@
 #include "binade/Precision/StateFormats.h"
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
+#include "binade/IR/QuantizedOperands.h"
 #include "binade/IR/Shards.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -20,9 +21,15 @@ struct BookFile {
   std::vector<double> values;
 };
 
+/// The functions that compand states which may be negative, and others.
+struct CompandingKeys {
+  std::optional<Companding> ofSigned, ofUnsigned;
+};
+
 struct FormatFile {
   std::string summary;
   FloatType element;
+  std::optional<CompandingKeys> compand;
   std::string signedBook, unsignedBook;
   int64_t group = 0;
   std::optional<Granularity> granularity;
@@ -57,9 +64,10 @@ static LogicalResult checkFormat(YamlReader &reader, YamlReader::Node &node,
                                  FormatFile &format) {
   bool hasBooks = !format.signedBook.empty() && !format.unsignedBook.empty();
   bool hasNone = format.signedBook.empty() && format.unsignedBook.empty();
-  if (format.element ? !hasNone : !hasBooks)
-    return reader.error(node, "a format has either an element or two code "
-                              "books, signed and unsigned");
+  int kinds = bool(format.element) + bool(format.compand) + !hasNone;
+  if (kinds != 1 || (!hasNone && !hasBooks))
+    return reader.error(node, "a format has either an element, two code books, "
+                              "signed and unsigned, or 'compand'");
   bool sharesAlong = format.granularity == Granularity::PerTensor ||
                      format.granularity == Granularity::PerRow;
   if (format.granularity && !sharesAlong)
@@ -81,6 +89,22 @@ static YamlSchema<FloatType> elementSchema() {
   return yamlFormat(names);
 }
 
+static YamlSchema<CompandingKeys> compandingSchema() {
+  auto function = yamlEnum(stringifyCompanding, getMaxEnumValForCompanding());
+  return yamlMapping<CompandingKeys>(
+      "the functions of a companded format",
+      {yamlKey("signed", "Function of states that may be negative",
+               &CompandingKeys::ofSigned, function),
+       yamlKey("unsigned", "Function of states that may not",
+               &CompandingKeys::ofUnsigned, function)},
+      [](YamlReader &reader, YamlReader::Node &node, CompandingKeys &keys) {
+        if (keys.ofSigned && keys.ofUnsigned)
+          return success();
+        return reader.error(node, "'compand' has two functions, signed and "
+                                  "unsigned");
+      });
+}
+
 static YamlSchema<FormatFile> formatSchema() {
   return yamlMapping<FormatFile>(
       "a format",
@@ -92,6 +116,10 @@ static YamlSchema<FormatFile> formatSchema() {
                &FormatFile::signedBook, yamlString()),
        yamlKey("unsigned", "Code book of states that may not",
                &FormatFile::unsignedBook, yamlString()),
+       yamlKey("compand",
+               "Functions by which 8-bit integers are spaced: softsign, sqrt "
+               "or sqrt_softsign",
+               &FormatFile::compand, compandingSchema()),
        yamlKey("group", "Consecutive elements that share a scale",
                &FormatFile::group, yamlCount(1)),
        yamlKey("block", "Rows and columns that share a scale",
@@ -103,9 +131,10 @@ static YamlSchema<FormatFile> formatSchema() {
        yamlKey("rule", "How the scale is computed from the largest magnitude",
                &FormatFile::rule,
                yamlEnum(stringifyScaleRule, getMaxEnumValForScaleRule())),
-       yamlKey("scale", "Format of scales: f32, bf16, f8E8M0FNU or f8E4M3FN",
+       yamlKey("scale",
+               "Format of scales: f32, bf16, f16, f8E8M0FNU or f8E4M3FN",
                &FormatFile::scale,
-               yamlFormat({"f32", "bf16", "f8E8M0FNU", "f8E4M3FN"})),
+               yamlFormat({"f32", "bf16", "f16", "f8E8M0FNU", "f8E4M3FN"})),
        yamlKey("tensor_scale",
                "Format of a scale of the whole tensor above those of blocks",
                &FormatFile::tensorScale, yamlFormat({"f32"})),
@@ -150,12 +179,16 @@ static FailureOr<StateFormats> build(const FormatFile &format, StringRef file,
                                      MLIRContext *context) {
   Location start = FileLineColLoc::get(context, file, 1, 1);
   StateFormats formats;
-  for (auto [book, into] :
-       {std::pair(&format.signedBook, &formats.ofSigned),
-        std::pair(&format.unsignedBook, &formats.ofUnsigned)}) {
+  CompandingKeys functions = format.compand.value_or(CompandingKeys());
+  for (auto [book, function, into] :
+       {std::tuple(&format.signedBook, functions.ofSigned, &formats.ofSigned),
+        std::tuple(&format.unsignedBook, functions.ofUnsigned,
+                   &formats.ofUnsigned)}) {
     Attribute element;
     if (format.element) {
       element = TypeAttr::get(format.element);
+    } else if (function) {
+      element = CompandedAttr::get(context, *function);
     } else {
       FailureOr<Attribute> found = findBook(*book, file, start);
       if (failed(found))
@@ -216,6 +249,11 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
              << "format '" << name << "' rounds its scales stochastically, and "
              << "cannot be '" << kStochastic
              << "'; use a format with rule 'rounded_headroom'";
+    if (quantized && quantized.getCompanded())
+      return emitError(location)
+             << "the values of format '" << name << "' are spaced unevenly by '"
+             << describeElement(quantized) << "', and cannot be '"
+             << kStochastic << "'";
     for (Attribute *format :
          {&found->formats.ofSigned, &found->formats.ofUnsigned})
       if (!(*format = getStochastic(*format)))
@@ -298,6 +336,9 @@ FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
     return emitError(location)
            << "format '" << name
            << "' has no scales; use 'compute' to round operands to it";
+  if (format.getCompanded())
+    return emitError(location)
+           << "format '" << name << "' is companded, for optimizer states only";
   return format;
 }
 
@@ -369,9 +410,7 @@ std::string describeFormat(Attribute format) {
   if (auto random = dyn_cast<StochasticAttr>(format))
     return llvm::to_string(random.getFormat()) + " stochastic";
   auto quantized = cast<QuantizedAttr>(format);
-  CodeBookAttr book = quantized.getBook();
-  std::string text =
-      book ? book.getName().str() : llvm::to_string(quantized.getFormat());
+  std::string text = describeElement(quantized);
   for (int64_t size : quantized.getExtent())
     text += "/" + std::to_string(size);
   if (quantized.getExtent().empty())

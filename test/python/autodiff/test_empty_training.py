@@ -18,7 +18,7 @@ RULES = sorted(path.stem for path in (ROOT / "lib/Optimizer/Rules").glob("*.mlir
 POLICIES = sorted(
     path.stem for path in (ROOT / "lib/Precision/Policies").glob("*.yaml")
 )
-STATES = ["f32", "bf16", "dyn8", "e4m3x", "dyn4"]
+STATES = ["f32", "bf16", "dyn8", "e4m3x", "dyn4", "softsign8"]
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((8, 4)).astype(np.float32)
 W = RANDOM.standard_normal((4, 3)).astype(np.float32)

@@ -29,7 +29,7 @@ HYPERS = {
 UNSIGNED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "variance")
 PAIRS = [("e4m3", "f32"), ("dyn8", "e4m3x")]
 # Formats whose kinds of elements, scales and powers are tested by the other formats.
-SIMILAR = ("e5m2", "e5m2x", "dyn8x", "dyn8-2048")
+SIMILAR = ("e5m2", "e5m2x", "dyn8x", "dyn8-2048", "softsign8-sqrt")
 
 
 def as_inputs(index, form, parts, shape):
@@ -135,7 +135,7 @@ def check_rule(rule, backend, selected, similar=False):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["e4m3x", "dyn8", "dyn4"])
+@pytest.mark.parametrize("name", ["e4m3x", "dyn8", "dyn4", "softsign8"])
 def test_a_skipped_step_changes_no_bit(name, backend):
     size = 700
     kept = [formats(signed)[name] for signed in (True, False)]

@@ -100,7 +100,14 @@ def test_user_defined_formats_and_code_books(tmp_path):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("summary: x\ngroup: 16\n", "has either an element or two code books"),
+    ("summary: x\ngroup: 16\n", "has either an element, two code books, signed and"),
+    ("element: f8E4M3FN\ngroup: 16\ncompand: {signed: sqrt, unsigned: sqrt}\n",
+     "has either an element, two code books, signed and"),
+    ("group: 16\ncompand: {signed: softsign}\n", "'compand' has two functions, signed and"),
+    ("group: 16\ncompand: {signed: log, unsigned: sqrt}\n",
+     "expected softsign, sqrt or sqrt_softsign"),
+    ("group: 16\ncompand: {signed: sqrt, unsigned: sqrt}\nscale: bf16\n",
+     "elements companded by 'sqrt' have scales in f32 or f16, not 'bf16'"),
     ("element: f8E4M3FN\n", "a format has one of group, block and per"),
     ("element: bf16\ngroup: 16\n", "f4E2M1FN or f16, got 'bf16'"),
     ("element: f8E8M0FNU\ngroup: 16\n", "f4E2M1FN or f16, got 'f8E8M0FNU'"),
@@ -133,6 +140,7 @@ def test_invalid_format_files_are_rejected(tmp_path, text, message):
     ("missing*:e4m3", 3, "no parameter matches 'missing*'"),
     ("dyn8:stochastik", 2, "after ':' the format of the parameters"),
     ("e4m3-tensor", 3, "has scales per_tensor; states need a format with 'group'"),
+    ("softsign8:stochastic", 3, "are spaced unevenly by 'softsign', and cannot be ':stochastic'"),
 ])  # fmt: skip
 def test_invalid_states_are_rejected(tmp_path, states, code, message):
     process = binade("compile", GPT, "--states", states, "-o", tmp_path / "x.bnd")
@@ -260,13 +268,13 @@ def test_states_use_the_memory_of_their_format(tmp_path):
             if form is None:
                 expected += 2 * 4 * count
                 continue
-            expected += 2 * sum(n * (4 if kind == "f32" else 1)
+            expected += 2 * sum(n * {"f32": 4, "f16": 2}.get(kind, 1)
                                 for n, kind in form.parts(count))  # fmt: skip
         assert abs(size / expected - 1) < 0.01, name
 
 
 @pytest.mark.parametrize(
-    "states", ["e4m3x", "dyn8", "dyn8+e4m3x", "e5m2x", "e4m3+bf16"]
+    "states", ["e4m3x", "dyn8", "dyn8+e4m3x", "e5m2x", "e4m3+bf16", "softsign8"]
 )
 def test_losses_with_quantized_states_match_pytorch(tmp_path, states):
     model = Model("mlp-digits", tmp_path)

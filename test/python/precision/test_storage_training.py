@@ -169,7 +169,7 @@ def test_updates_write_the_bf16_weights_that_matmuls_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled"]
+    "states", ["f32", "bf16", "e4m3x", "dyn8", "f16-scaled", "softsign8"]
 )
 def test_squares_that_overflow_skip_the_step(states, tmp_path):
     """The gradients are finite, but the second moment of one would overflow, and states that

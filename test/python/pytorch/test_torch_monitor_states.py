@@ -33,7 +33,9 @@ def test_float_states_are_those_before_the_update(make):
         check(watch.statistics, "state", f"{state}/{name}", value, ("norm", "absmax"))
 
 
-@pytest.mark.parametrize("name", ["dyn8", "e4m3", "dyn4", "e4m3x", "f16-scaled"])
+@pytest.mark.parametrize(
+    "name", ["dyn8", "e4m3", "dyn4", "e4m3x", "f16-scaled", "softsign8"]
+)
 def test_quantized_states_are_dequantized(name):
     torch.manual_seed(0)
     module = torch.nn.Linear(256, 20, bias=False)

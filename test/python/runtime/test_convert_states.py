@@ -169,7 +169,7 @@ def edit(directory, change):
     change_manifest(path.parent, correct)
 
 
-@pytest.mark.parametrize("name", ["e4m3", "e4m3x", "dyn8", "dyn4"])
+@pytest.mark.parametrize("name", ["e4m3", "e4m3x", "dyn8", "dyn4", "softsign8"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinity_stay_non_finite(work, name, value, tmp_path):
     shutil.copytree(work.run, tmp_path / "run")

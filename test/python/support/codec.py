@@ -5,6 +5,7 @@ import json
 
 import ml_dtypes
 import numpy as np
+from support.companding import Companded
 from support.paths import ROOT
 
 F32 = np.float32
@@ -197,6 +198,8 @@ def formats(signed):
         "dyn8-2048": Format(dynamic, 2048),
         "dyn4": Format(four_bit(signed), 128),
         "f16-scaled": Format("f16", 128, power=True),
+        "softsign8": Companded("softsign" if signed else "sqrt_softsign"),
+        "softsign8-sqrt": Companded("softsign" if signed else "sqrt"),
         "f32": None,
     }
 
