@@ -150,17 +150,56 @@ Value StateGroups::takeRoot(const State &state, Value number) {
   return math::SqrtOp::create(b, number);
 }
 
-/// `body` gets the group's number, and the bounds of its elements in the block.
+/// Whether a CPU processes all vectors of a group at once: loops over so few
+/// would take longer than what they repeat.
+bool StateGroups::isShort(const State &state) {
+  constexpr int64_t kMaxVectors = 4;
+  int64_t lanes = e.wholeLanes();
+  return !e.isOnGpu() && !state.kept.format.getExpand() &&
+         state.size % lanes == 0 && state.size <= kMaxVectors * lanes;
+}
+
+/// Visits the groups from `first`, which is 0 unless groups are short. `body`
+/// gets the group's number, and the bounds of its elements in the block.
 void StateGroups::forEachGroup(
-    const State &state, Value count, Value groups,
+    const State &state, Value count, Value first, Value groups,
     llvm::function_ref<void(const Offset &, Value, Value)> body) {
-  e.groups(groups, block / state.size, state.size, {},
-           [&](const Offset &number, ValueRange) {
-             Value begin = e.number(number * state.size);
-             Value end = arith::AddIOp::create(b, begin, e.index(state.size));
-             body(number, begin, arith::MinUIOp::create(b, end, count));
-             return SmallVector<Value>();
-           });
+  auto visit = [&](const Offset &number, ValueRange) {
+    Value begin = e.number(number * state.size);
+    Value end = arith::AddIOp::create(b, begin, e.index(state.size));
+    body(number, begin, arith::MinUIOp::create(b, end, count));
+    return SmallVector<Value>();
+  };
+  if (!isShort(state)) {
+    e.groups(groups, block / state.size, state.size, {}, visit);
+    return;
+  }
+  e.loop(first, groups, 1, {}, [&](Value group, ValueRange) {
+    return visit(e.offsets().counter(group, block / state.size, e.depth()), {});
+  });
+}
+
+/// Computes the largest magnitudes of all groups but a partial one.
+void StateGroups::measureWhole(const State &state, Value groups) {
+  e.loop(e.index(0), groups, 1, {}, [&](Value index, ValueRange) {
+    Offset group = e.offsets().counter(index, block / state.size, e.depth());
+    int64_t lanes = e.wholeLanes();
+    Value found;
+    e.perThread(lanes, [&] {
+      for (int64_t first = 0; first < state.size; first += lanes) {
+        Offset column =
+            group * state.size + Offset(first) + e.offsets().lanes(lanes);
+        FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
+        Value magnitude = (x.bits() & kMagnitude).value;
+        found = found ? arith::MaxUIOp::create(b, found, magnitude).getResult()
+                      : magnitude;
+      }
+    });
+    IntLanes amax(
+        b, vector::ReductionOp::create(b, vector::CombiningKind::MAXUI, found));
+    e.storeOnce(state.ofGroups[0], floatFromBits(amax).value, group);
+    return SmallVector<Value>();
+  });
 }
 
 /// Computes the largest and smallest magnitude of each group as integers, which
@@ -172,8 +211,14 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
         b, DenseElementsAttr::get(words, b.getI32IntegerAttr(value)));
   };
   bool needsLeast = state.kept.format.getExpand();
+  Value first = e.index(0);
+  if (isShort(state)) {
+    first = arith::DivUIOp::create(b, count, e.index(state.size));
+    measureWhole(state, first);
+  }
   forEachGroup(
-      state, count, groups, [&](const Offset &group, Value begin, Value end) {
+      state, count, first, groups,
+      [&](const Offset &group, Value begin, Value end) {
         Value zeros = constant(0), ones = constant(-1);
         SmallVector<Value> found = {zeros};
         if (needsLeast)
@@ -263,19 +308,31 @@ IntLanes StateGroups::encode(const State &state, FloatLanes x,
 
 void StateGroups::encode(const State &state, const Offset &base, Value count,
                          Value groups) {
-  forEachGroup(
-      state, count, groups, [&](const Offset &group, Value begin, Value end) {
-        SmallVector<Value> shared;
-        for (Value memory : state.ofGroups)
-          shared.push_back(e.loadNow(memory, group));
-        e.dynamicColumns(
-            begin, end, block, {}, [&](const Offset &column, ValueRange) {
-              FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
-              storeCodes(state, encode(state, x, shared, base + column),
-                         base + column);
-              return SmallVector<Value>();
-            });
-      });
+  auto load = [&](const Offset &group) {
+    return llvm::map_to_vector(
+        state.ofGroups, [&](Value memory) { return e.loadNow(memory, group); });
+  };
+  auto emit = [&](const Offset &column, ArrayRef<Value> shared) {
+    FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
+    storeCodes(state, encode(state, x, shared, base + column), base + column);
+    return SmallVector<Value>();
+  };
+  if (isShort(state)) {
+    e.dynamicColumns(
+        e.index(0), count, block, {}, [&](const Offset &column, ValueRange) {
+          return emit(column,
+                      load(e.offsets().divide(column, state.size).quotient));
+        });
+    return;
+  }
+  forEachGroup(state, count, e.index(0), groups,
+               [&](const Offset &group, Value begin, Value end) {
+                 SmallVector<Value> shared = load(group);
+                 e.dynamicColumns(begin, end, block, {},
+                                  [&](const Offset &column, ValueRange) {
+                                    return emit(column, shared);
+                                  });
+               });
 }
 
 /// Stores quantized values. In a byte with two of them, the first is in the

@@ -64,12 +64,14 @@ private:
   void prepare(const State &state, const Offset &base, Value groups);
   void updateBlock(const Offset &base, Value count);
   void measure(const State &state, Value count, Value groups);
+  void measureWhole(const State &state, Value groups);
+  bool isShort(const State &state);
   void choose(const State &state, const Offset &base, Value groups);
   void encode(const State &state, const Offset &base, Value count,
               Value groups);
   void storeCodes(const State &state, IntLanes code, const Offset &offset);
   void
-  forEachGroup(const State &state, Value count, Value groups,
+  forEachGroup(const State &state, Value count, Value first, Value groups,
                llvm::function_ref<void(const Offset &, Value, Value)> body);
   /// Returns an operand with an old state, or a part of one.
   Value getOperand(unsigned state) { return update.getStates()[state]; }
