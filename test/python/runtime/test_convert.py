@@ -13,11 +13,14 @@ from support.reference import binade, safetensors
 onnx = pytest.importorskip("onnx")
 
 from support.checkpoint_runs import GRAPH, draw_values  # noqa: E402
+from support.storage import assert_equal_bits, join, start  # noqa: E402
 
 POLICIES = {
     "wide": "extends: fp32\n",
     "split": "extends: fp32\nrules:\n"
     "- {match: {op: optimizer_update}, parameter: bf16, master: split_round}\n",
+    "code": "extends: fp32\nrules:\n"
+    "- {match: {op: optimizer_update}, parameter: bf16, master: split_code}\n",
     "short": "extends: fp32\nrules:\n"
     "- {match: {op: optimizer_update}, parameter: bf16, master: f32, state: bf16}\n",
     "scaled": "extends: fp16-amp\n",
@@ -98,6 +101,25 @@ def test_converting_back_gives_the_same_bits(work, tmp_path):
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value, err_msg=name)
     assert state(tmp_path / "split")["up"].dtype == ml_dtypes.bfloat16
+
+
+def test_errors_of_bf16_parameters_are_converted(work, tmp_path):
+    convert(work / "run", work / "code.bnd", tmp_path / "code")
+    convert(tmp_path / "code", work / "wide.bnd", tmp_path / "wide")
+    before, code, after = (
+        state(folder) for folder in (work / "run", tmp_path / "code", tmp_path / "wide")
+    )
+    for name in ("up", "gain", "shift", "down"):
+        expected = start("split_code", before[name])
+        assert_equal_bits(code[name], expected["p"])
+        assert_equal_bits(code[f"state/remainder/{name}"], expected["b"])
+        assert_equal_bits(after[name], join("split_code", expected))
+    printed = train(work, "code", "--resume", tmp_path / "code", steps=20).stdout
+    assert "resumed after step 10" in printed
+    train(work, "wide", "--out", tmp_path / "whole", steps=20)
+    kept = state(tmp_path / "code", 20)
+    found = join("split_code", {"p": kept["up"], "b": kept["state/remainder/up"]})
+    np.testing.assert_allclose(found, state(tmp_path / "whole", 20)["up"], atol=1e-2)
 
 
 def test_a_run_resumes_from_a_converted_checkpoint(work, tmp_path):
