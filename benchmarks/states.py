@@ -10,7 +10,6 @@ import pathlib
 import tempfile
 import warnings
 
-import ml_dtypes
 import numpy as np
 import torch
 from pairs import compare
@@ -24,9 +23,19 @@ PEERS = {
     "all bf16": [("torch.optim", "AdamW")],
     "e4m3": [("torchao.optim", "AdamWFp8")],
     "e4m3x": [],
+    "softsign8": [],
+    "compact": [],
     "dyn8": [("bitsandbytes.optim", "AdamW8bit"), ("torchao.optim", "AdamW8bit")],
     "dyn4": [("torchao.optim", "AdamW4bit")],
 }
+
+# Weights of 24 bits with states of 8 bits, as in the policy bf16-compact.
+COMPACT = """name: compact
+narrow: f32
+wide: f32
+rules:
+- { match: { op: optimizer_update }, parameter: bf16, master: split_code, state: softsign8 }
+"""
 
 
 def find_class(module: str, name: str) -> type | None:
@@ -41,21 +50,33 @@ def find_class(module: str, name: str) -> type | None:
 
 def build(states: str, values: dict[str, tuple[np.ndarray, np.ndarray]]) -> Program:
     """The update alone, with its parameters and gradients."""
-    narrow = states == "all bf16"
+    narrow, is_compact = states == "all bf16", states == "compact"
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_module(folder / "whole.mlir", shapes(), "bf16" if narrow else "f32")
+        narrow_gradients = dict.fromkeys(values, "bf16") if is_compact else None
+        write_module(
+            folder / "whole.mlir", shapes(), "bf16" if narrow else "f32",
+            narrow_gradients=narrow_gradients,
+        )  # fmt: skip
         leave_out_statistics(folder / "whole.mlir", folder / "alone.mlir")
+        (folder / "compact.yaml").write_text(COMPACT)
+        options = (
+            ["--policy", str(folder / "compact.yaml")] if is_compact
+            else ["--states", "bf16" if narrow else states]
+        )  # fmt: skip
         program = Program(
             compile_step(
-                folder / "alone.mlir", folder / "alone.bnd", "--from", "optimizer",
-                "--states", "bf16" if narrow else states,
+                folder / "alone.mlir",
+                folder / "alone.bnd",
+                "--from",
+                "optimizer",
+                *options,
             )
-        )  # fmt: skip
-    dtype = ml_dtypes.bfloat16 if narrow else np.float32
+        )
     for name, (value, gradient) in values.items():
-        program["parameter", name][...] = value.astype(dtype)
-        program["batch", name][...] = gradient.astype(dtype)
+        for port, array in (("parameter", value), ("batch", gradient)):
+            tensor = program[port, name]
+            tensor[...] = array.astype(tensor.dtype)
     return program
 
 

@@ -35,11 +35,13 @@ def shapes(layers: int = 12, width: int = 768, vocabulary: int = 50257) -> Shape
 
 
 def write_module(
-    path: pathlib.Path, tensors: Shapes, element: str = "f32", role: str = "batch"
-) -> None:
+    path: pathlib.Path, tensors: Shapes, element: str = "f32", role: str = "batch",
+    narrow_gradients: dict[str, str] | None = None,
+) -> None:  # fmt: skip
     """A gradient graph whose gradients are inputs: what is left is the update."""
     given = KEPT if role == "buffer" else GIVEN
-    path.write_text(write_update(tensors, given, element))
+    text = write_update(tensors, given, element, narrow_gradients=narrow_gradients)
+    path.write_text(text)
 
 
 def leave_out_statistics(module: pathlib.Path, alone: pathlib.Path) -> None:
