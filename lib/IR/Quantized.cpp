@@ -252,8 +252,8 @@ verifyCompanded(function_ref<InFlightDiagnostic()> emitError,
   if (stochastic)
     return emitError() << "elements companded by " << name
                        << " are rounded to nearest, and cannot be "
-                          "'stochastic': the spacing of values varies, so that "
-                          "the expectation would not be the value";
+                          "'stochastic': they are compressed before they are "
+                          "rounded, so that the result would be biased";
   return success();
 }
 
@@ -318,8 +318,9 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                           "not "
                        << scale;
   if (scale.isF16() && (rule != ScaleRule::Amax || expand))
-    return emitError() << "scales in f16 follow 'amax' without 'expand', not '"
-                       << (expand ? "expand" : stringifyScaleRule(rule)) << "'";
+    return emitError()
+           << "scales in f16 need rule 'amax' without 'expand', got '"
+           << (expand ? "expand" : stringifyScaleRule(rule)) << "'";
   if (isa<Float8E8M0FNUType>(scale) && !isPower)
     return emitError() << "scales in f8E8M0FNU are powers of two, which '"
                        << stringifyScaleRule(rule) << "' does not produce";
@@ -329,7 +330,7 @@ QuantizedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << stringifyScaleRule(rule) << "'";
   auto companded = dyn_cast<CompandedAttr>(element);
   if (companded && expand)
-    return emitError() << "companded elements cannot be expanded, too";
+    return emitError() << "companded elements do not support 'expand'";
   if (companded &&
       failed(verifyCompanded(emitError, companded, scale, stochastic)))
     return failure();

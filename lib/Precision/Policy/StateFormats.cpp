@@ -95,13 +95,17 @@ static YamlSchema<CompandingKeys> compandingSchema() {
       "the functions of a companded format",
       {yamlKey("signed", "Function of states that may be negative",
                &CompandingKeys::ofSigned, function),
-       yamlKey("unsigned", "Function of states that may not",
+       yamlKey("unsigned", "Function of states that are never negative",
                &CompandingKeys::ofUnsigned, function)},
       [](YamlReader &reader, YamlReader::Node &node, CompandingKeys &keys) {
-        if (keys.ofSigned && keys.ofUnsigned)
-          return success();
-        return reader.error(node, "'compand' has two functions, signed and "
-                                  "unsigned");
+        if (!keys.ofSigned || !keys.ofUnsigned)
+          return reader.error(node, "'compand' has two functions, signed and "
+                                    "unsigned");
+        if (*keys.ofSigned != Companding::Softsign)
+          return reader.error(node, "the function of states that may be "
+                                    "negative is softsign; the others take "
+                                    "square roots");
+        return success();
       });
 }
 
@@ -114,7 +118,7 @@ static YamlSchema<FormatFile> formatSchema() {
                &FormatFile::element, elementSchema()),
        yamlKey("signed", "Code book of states that may be negative",
                &FormatFile::signedBook, yamlString()),
-       yamlKey("unsigned", "Code book of states that may not",
+       yamlKey("unsigned", "Code book of states that are never negative",
                &FormatFile::unsignedBook, yamlString()),
        yamlKey("compand",
                "Functions by which 8-bit integers are spaced: softsign, sqrt "
@@ -251,9 +255,10 @@ findOne(StringRef name, Location location, ArrayRef<StringLiteral> floats = {},
              << "'; use a format with rule 'rounded_headroom'";
     if (quantized && quantized.getCompanded())
       return emitError(location)
-             << "the values of format '" << name << "' are spaced unevenly by '"
-             << describeElement(quantized) << "', and cannot be '"
-             << kStochastic << "'";
+             << "format '" << name << "' rounds values that '"
+             << describeElement(quantized) << "' has compressed, so that "
+             << "stochastic rounding would be biased; remove ':" << kStochastic
+             << "'";
     for (Attribute *format :
          {&found->formats.ofSigned, &found->formats.ofUnsigned})
       if (!(*format = getStochastic(*format)))
@@ -338,7 +343,8 @@ FailureOr<QuantizedAttr> findTensorFormat(StringRef name, Location location,
            << "' has no scales; use 'compute' to round operands to it";
   if (format.getCompanded())
     return emitError(location)
-           << "format '" << name << "' is companded, for optimizer states only";
+           << "format '" << name
+           << "' is companded; only optimizer states can have it";
   return format;
 }
 

@@ -151,7 +151,7 @@ def reject(attribute):
     ("scale = bf16", "elements companded by 'sqrt' have scales in f32 or f16, not 'bf16'"),
     ("scale = f16, stochastic", "elements companded by 'sqrt' are rounded to nearest, and "
      "cannot be 'stochastic'"),
-    ("scale = f32, expand", "companded elements cannot be expanded, too"),
+    ("scale = f32, expand", "companded elements do not support 'expand'"),
     ("scale = f32, rule = inverse", "scales of a code book and of companded elements follow "
      "'amax', not 'inverse'"),
 ])  # fmt: skip
@@ -162,4 +162,4 @@ def test_formats_that_do_not_exist(rest, message):
 
 def test_scales_in_f16_follow_amax():
     message = reject("#binade.quantized<f8E4M3FN, per_group<32>, scale = f16, expand>")
-    assert "scales in f16 follow 'amax' without 'expand', not 'expand'" in message
+    assert "scales in f16 need rule 'amax' without 'expand', got 'expand'" in message
