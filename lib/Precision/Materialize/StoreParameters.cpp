@@ -45,6 +45,13 @@ static float chooseStartScale(QuantizedAttr format, float magnitude) {
                                    : scale;
 }
 
+static float roundToHalf(float number) {
+  APFloat rounded(number);
+  bool isExact;
+  rounded.convert(APFloat::IEEEhalf(), APFloat::rmNearestTiesToEven, &isExact);
+  return rounded.convertToFloat();
+}
+
 /// Returns the code of an element, or of its root, that has been divided by its
 /// scale.
 static APInt encodeStart(CompandedAttr companded, float u) {
@@ -87,7 +94,10 @@ static DenseElementsAttr buildStart(QuantizedAttr format, unsigned part,
   }
   float number = value == 0.0f ? 0.0f : std::copysign(largest, value);
   if (format.getScale().isF16() && value != 0.0f) {
-    float quotient = magnitude / chooseStartScale(format, magnitude);
+    float divisor = chooseStartScale(format, magnitude);
+    if (!format.getCompanded())
+      divisor = roundToHalf(divisor);
+    float quotient = magnitude / divisor;
     number = std::copysign(std::min(quotient, largest), value);
   }
   if (isa<FloatType>(type.getElementType()))

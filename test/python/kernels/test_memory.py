@@ -152,3 +152,23 @@ def test_states_start_with_the_initial_value_of_their_rule(rule, state, signed, 
         atol = 2.0**-24 / 127 if states == "softsign8" else 1e-38
         found = form.decode([codes, *parts[1:]], value.size)
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
+def test_tiny_initial_values_have_scales_that_round_in_f16(tmp_path):
+    """1.6 of the smallest scales becomes 2 of them; the elements make up for it."""
+    start = F32(1.6 * 2.0**-24 * 448)
+    (tmp_path / "mine.yaml").write_text("element: f8E4M3FN\ngroup: 32\nscale: f16\n")
+    text = (ROOT / "lib/Optimizer/Rules/adagrad.mlir").read_text()
+    (tmp_path / "adagrad.mlir").write_text(
+        text.replace('"sum" = 0.0', f'"sum" = {start:e}')
+    )
+    net = Net(tmp_path)
+    arena = compile_bundle(
+        net.path, tmp_path, "--optimizer", tmp_path / "adagrad.mlir",
+        "--states", f"*:{tmp_path / 'mine.yaml'}",
+    ).load()  # fmt: skip
+    scale = arena.port("state", "sum/up.scale").ravel()
+    assert (scale.view(np.uint16) == 2).all()
+    codes = arena.port("state", "sum/up").ravel().view(E4M3)
+    found = codes.astype(F32) * F32(2.0**-23)
+    np.testing.assert_allclose(found, start, rtol=2.0**-4)
