@@ -73,8 +73,9 @@ static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
                              isRelative(update) ? " root mean squares" : "")
                    .str();
   warning << "; 'master' keeps them: f32, kahan"
-          << (format.isBF16() ? ", stochastic, split_round or split_trunc"
-                              : " or stochastic");
+          << (format.isBF16()
+                  ? ", stochastic, split_round, split_trunc or split_code"
+                  : " or stochastic");
   count(warning, parameters);
 }
 
