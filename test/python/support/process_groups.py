@@ -47,9 +47,12 @@ def run_processes(script, world, given, folder):
     )  # fmt: skip
     try:
         _, errors = started.communicate(timeout=600)
+    except subprocess.TimeoutExpired:
+        errors = "no end within 600 s\n"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
     # The last lines, which name the error: reports of tests are cut.
     errors += "".join(p.read_text()[-1500:] for p in sorted(folder.glob("errors.*")))
     assert started.returncode == 0, errors
