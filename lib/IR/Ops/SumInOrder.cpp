@@ -22,8 +22,10 @@ std::optional<Rows> SumInOrderOp::getRows() { return std::nullopt; }
 LogicalResult SumInOrderOp::verify() {
   auto axis = static_cast<int64_t>(getAxis());
   RankedTensorType x = getTensor(getX()), y = getTensor(getY());
-  if (axis >= x.getRank() || x.getDimSize(axis) < 1 ||
-      x.getDimSize(axis) > kMaxTerms) // C1
+  if (axis >= x.getRank()) // C1
+    return emitOpError("expects an axis below ")
+           << x.getRank() << ", the rank of " << x << ", got " << axis;
+  if (x.getDimSize(axis) < 1 || x.getDimSize(axis) > kMaxTerms) // C1
     return emitOpError("expects 1 to ")
            << kMaxTerms << " elements along axis " << axis << ", got " << x;
   SmallVector<int64_t> shape(x.getShape());

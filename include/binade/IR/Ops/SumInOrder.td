@@ -13,18 +13,19 @@ def Binade_SumInOrderOp : Binade_Op<"sum_in_order", [
   let description = [{
     Adds the n elements of `x` along `axis` in f32, each addition rounded once, in an order
     that is the same on all backends, unlike that of `reduce_sum`. So the results have the
-    same bits, and formats whose scales depend on such sums have the same codes. The axis
-    remains, with one element.
+    same bits, and formats whose scales depend on such sums represent the same values. The
+    axis remains, with one element, y.
 
     ```text
     y = x[0]; for i = 1 ... n - 1: y = y + x[i]              one after the other
     while n > 1:                                             with `by_halves`
       h = the largest power of 2 below n
       x[i] = x[i] + (x[i + h] if i + h < n else 0), i < h; n = h
+    y = x[0]
     ```
 
-    Infinities and NaN follow from the arithmetic. The op has no gradient: `quantize`
-    decomposes into it.
+    Infinities and NaN follow from the arithmetic. The op has no gradient: it exists only
+    after differentiation, when `quantize` is decomposed.
 
     Constraints:
 
