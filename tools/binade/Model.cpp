@@ -226,9 +226,11 @@ Model::load(ImportArguments &arguments, StepArguments &step,
   }
   for (StringRef name : {StringRef(kForwardName), StringRef(kGradientName),
                          StringRef(kStepName)})
-    if (auto function = module->lookupSymbol<func::FuncOp>(name))
+    if (auto function = module->lookupSymbol<func::FuncOp>(name)) {
+      parameterNames.clear(); // All functions have the same parameters.
       for (StringRef parameter : mlir::binade::getParameterNames(function))
         parameterNames.push_back(parameter.str());
+    }
   FailureOr<::binade::Bundle> bundle = compile(step.options);
   if (failed(bundle))
     return ExitCode::Rejected;
