@@ -134,13 +134,15 @@ def Binade_CompandedAttr : Binade_Attr<"Companded", "companded"> {
     | `sqrt` | floor(255 u + 0.5), u = sqrt(x) / D | q / 255 | (t S)^2 |
     | `sqrt_softsign` | floor(255 (2u / (1 + u)) + 0.5), u = sqrt(x) / D | q / 255 | ((t / (2 - t)) S)^2 |
 
-    Scales follow by rule `amax` from the largest magnitude of the elements, or of their
-    square roots, where F is 1. D is limited to the range of `scale` as S is. q is at most
-    127 or 255, and is stored as i8; it is 0 where u is NaN. Negative elements become 0 if
-    their roots are taken. So a NaN or an infinity makes all elements with its scale NaN.
+    Here u is the scaled element and t is q in [-1, 1]. The scale has rule `amax`, with F = 1:
+    it is the largest magnitude of the elements, or of their square roots for `sqrt` and
+    `sqrt_softsign`. D is limited to the range of `scale` as S is. q is at most 127 or 255, and
+    is stored as i8; it is 0 where u is NaN. The root of a negative element is NaN. A NaN or an
+    infinity makes the scale NaN, and with it every element of the group.
 
     Source: FlashOptim (arXiv 2602.23349). Where the largest magnitude is in [2^-24, 65504],
-    codes and scales are the same. Outside, its scales are 0 or infinite.
+    integers and scales are the same. FlashOptim's scale is 0 up to 2^-25, and infinite from
+    65520 on.
 
     Example:
 
@@ -165,7 +167,8 @@ def Binade_QuantizedAttr : Binade_Attr<"Quantized", "quantized"> {
   let summary = "a quantized format: elements with shared scales";
   let description = [{
     `element` is a float format of at most 8 bits, f16, a `#binade.code_book`, or
-    `#binade.companded`. An element represents its value times the scale. A scale is shared by
+    `#binade.companded`. An element represents its value times the scale; for
+    `#binade.companded`, see there. A scale is shared by
 
     - `per_tensor`: all elements;
     - `per_row`: the elements of a row, along the last axis;

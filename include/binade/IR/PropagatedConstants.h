@@ -16,20 +16,21 @@ struct PropagatedConstant {
   std::function<double(double)> make;
 };
 
-/// Finds the constants that elements of values are computed from alone. Takes
-/// constant time per op, because it visits ops in order and remembers which
-/// results have such constants.
+/// Finds the constants that elements of values are computed from alone. Visits
+/// each op once, in order, and remembers which results such constants reach, so
+/// that `find` follows only these.
 class PropagatedConstants {
 public:
   /// Visits an op. Those that compute its operands must have been visited.
   void visit(Operation *op);
 
-  /// Returns such constants of `value`, at most 32 ops from it.
+  /// Returns constants that reach `value`. Follows at most 32 ops, so that it
+  /// may miss some.
   SmallVector<PropagatedConstant, 1> find(Value value) const;
 
 private:
   /// The number of ops between the nearest constant and a value; only of values
-  /// for which `find` finds one.
+  /// that a constant reaches within 32 ops.
   llvm::DenseMap<Value, unsigned> distances;
 };
 

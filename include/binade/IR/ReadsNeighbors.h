@@ -7,9 +7,9 @@
 
 namespace mlir::binade {
 
-/// Elements of the result depend on several elements of an operand. Kernels
-/// that compute such an operand do not compute the op with it, because they
-/// might compute each element of the operand several times.
+/// Elements of the result depend on several elements of an operand. The op is
+/// not fused with the ops that compute this operand, because the kernel might
+/// compute elements of it several times.
 template <typename ConcreteOp>
 class ReadsNeighbors : public OpTrait::TraitBase<ConcreteOp, ReadsNeighbors> {};
 

@@ -251,7 +251,8 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
   let semantics = [{
     The bits of `high` are the upper half of the result, those of `low` the lower half. With
     `rounded`, `high` was rounded to nearest: it is one more than the upper half where
-    `low`, as a signed integer, is negative, and the result is corrected. The op is exact.
+    `low`, as a signed integer, is negative, and the result is corrected. With i16, the op is
+    exact.
 
     If `low` is i8, it is the code of a rounding error. Let h be half the distance between
     bf16 values at w, the value of `high`: 2^(e - 8), where e is the exponent of w, at least
