@@ -66,18 +66,11 @@ std::string mlir::binade::convert::addError(OnnxWriter &w,
                                             const std::string &rounded,
                                             const std::string &code) {
   FloatNodes nodes(w);
-  std::string p = w.cast(rounded, w.b.getF32Type());
-  std::string one = nodes.constant(1.0);
-  std::string sign = w.add(
-      "Where", {w.isNegative(p, w.b.getF32Type()), nodes.constant(-1.0), one});
-  std::string magnitude = w.add("Abs", {nodes.widen(p)});
+  std::string p = nodes.widen(w.cast(rounded, w.b.getF32Type()));
   std::string error =
       w.add("Div", {nodes.widen(code), nodes.constant(kMaxCode)});
-  error = w.add("Mul", {error, getHalfUnit(w, magnitude)});
-  std::string sum = w.add("Add", {magnitude, w.add("Mul", {error, sign})});
-  sum = w.add("Max", {sum, nodes.constant(0.0)});
-  sum = w.add("Where", {isFinite(w, magnitude), sum, magnitude});
-  return w.add("Mul", {nodes.narrow(sum), nodes.narrow(sign)});
+  error = w.add("Mul", {error, getHalfUnit(w, w.add("Abs", {p}))});
+  return nodes.narrow(w.add("Add", {p, error}));
 }
 
 std::string mlir::binade::convert::writeErrorCode(OnnxWriter &w,

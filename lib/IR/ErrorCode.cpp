@@ -5,21 +5,14 @@
 using namespace mlir;
 using namespace mlir::binade;
 
-/// The bits of the sign, the fraction, infinity and the smallest normal f32.
-static constexpr uint32_t kSign = 0x80000000, kMagnitude = 0x7fffffff,
-                          kFraction = 0x007fffff, kInfinity = 0x7f800000,
-                          kMinNormal = 0x00800000;
-/// The bits of an f32 that bf16 lacks, the bit that makes a NaN quiet, and half
-/// the distance between bf16 values of one binade, in units of the last place
-/// of f32.
-static constexpr uint32_t kUpper = 0xffff0000, kQuietBit = 0x00400000,
-                          kHalf = 0x8000;
-static constexpr int32_t kMaxCode = 127;
-/// kHalf / kMaxCode in fixed point. The product with a code, rounded, is exact
-/// for all codes and twice their values.
-static constexpr unsigned kPlaces = 14;
-static constexpr int32_t kStep =
-    ((uint64_t(kHalf) << kPlaces) + kMaxCode / 2) / kMaxCode;
+/// The bits of the sign, the exponent, a quiet NaN, the smallest normal f32 and
+/// 2^127.
+static constexpr uint32_t kSignBit = 0x80000000, kExponent = 0x7f800000,
+                          kQuietBit = 0x00400000, kMinNormal = 0x00800000,
+                          kLargestPower = 0x7f000000;
+/// The bits of an f32 that bf16 has, and half a unit in the last place of bf16.
+static constexpr uint32_t kUpper = 0xffff0000, kHalf = 0x8000;
+static constexpr double kMaxCode = 127;
 
 namespace {
 /// Signless i32, scalars or vectors.
@@ -29,99 +22,86 @@ public:
   WordLanes like(uint32_t number) const {
     return {*b, splat(*b, value, static_cast<int32_t>(number))};
   }
+  template <typename Op> WordLanes with(WordLanes x) const {
+    return {*b, Op::create(*b, value, x.value)};
+  }
   WordLanes operator+(WordLanes x) const { return with<arith::AddIOp>(x); }
   WordLanes operator-(WordLanes x) const { return with<arith::SubIOp>(x); }
-  WordLanes operator*(uint32_t x) const { return with<arith::MulIOp>(like(x)); }
-  WordLanes operator+(uint32_t x) const { return *this + like(x); }
   WordLanes operator&(uint32_t x) const { return with<arith::AndIOp>(like(x)); }
   WordLanes operator|(uint32_t x) const { return with<arith::OrIOp>(like(x)); }
   WordLanes operator>>(unsigned n) const {
     return with<arith::ShRUIOp>(like(n));
   }
-  WordLanes shiftSigned(unsigned n) const {
-    return with<arith::ShRSIOp>(like(n));
-  }
-  WordLanes atLeast(WordLanes x) const { return with<arith::MaxSIOp>(x); }
-  /// Negates the lanes where `sign` is -1; it is 0 elsewhere.
-  WordLanes negateWhere(WordLanes sign) const {
-    return with<arith::XOrIOp>(sign) - sign;
-  }
-  Value compare(arith::CmpIPredicate predicate, uint32_t x) const {
-    return arith::CmpIOp::create(*b, predicate, value, like(x).value);
-  }
-  WordLanes select(Value condition, WordLanes x) const {
-    return {*b, arith::SelectOp::create(*b, condition, x.value, value)};
+  Value asFloat() const { return bitcast(*b, value, b->getF32Type()); }
+  static WordLanes ofFloat(ImplicitLocOpBuilder &b, Value x) {
+    return {b, bitcast(b, x, b.getI32Type())};
   }
 
   ImplicitLocOpBuilder *b;
   Value value;
 
 private:
-  template <typename Op> WordLanes with(WordLanes x) const {
-    return {*b, Op::create(*b, value, x.value)};
+  static Value bitcast(ImplicitLocOpBuilder &b, Value x, Type element) {
+    auto vector = dyn_cast<VectorType>(x.getType());
+    return arith::BitcastOp::create(b, vector ? vector.clone(element) : element,
+                                    x);
   }
 };
 } // namespace
 
-static Value bitcastTo(ImplicitLocOpBuilder &b, Value x, Type element) {
-  auto vector = dyn_cast<VectorType>(x.getType());
-  return arith::BitcastOp::create(b, vector ? vector.clone(element) : element,
-                                  x);
+static Value multiply(ImplicitLocOpBuilder &b, Value x, double factor) {
+  return arith::MulFOp::create(b, x, splat(b, x, factor));
 }
 
-/// Whether values next to `rounded` are half as far apart in the direction of 0
-/// as away from it.
-static Value beginsBinade(WordLanes rounded) {
-  Value isWhole = (rounded & kFraction).compare(arith::CmpIPredicate::eq, 0);
-  Value isNormal =
-      (rounded & kMagnitude).compare(arith::CmpIPredicate::ugt, kMinNormal);
-  return arith::AndIOp::create(*rounded.b, isWhole, isNormal);
+/// Returns the bits of 2^e, where e is the exponent of `rounded`, at least that
+/// of the smallest normal f32. Bf16 values at `rounded` are 2^(e - 7) apart.
+static WordLanes getPower(WordLanes rounded) {
+  WordLanes field = rounded & kExponent;
+  return field.with<arith::MaxUIOp>(field.like(kMinNormal));
 }
 
-/// Replaces `x` by 0 where `rounded` is infinite or NaN.
-static WordLanes clearNonFinite(WordLanes x, WordLanes rounded) {
-  Value isFinite =
-      (rounded & kMagnitude).compare(arith::CmpIPredicate::ult, kInfinity);
-  return x.like(0).select(isFinite, x);
-}
-
-/// Doubles what is negative at the beginning of a binade, or, without
-/// `isBelowDoubled`, everything else.
-static WordLanes scaleToBinade(WordLanes x, WordLanes rounded,
-                               bool isBelowDoubled) {
-  Value isNegative = x.compare(arith::CmpIPredicate::slt, 0);
-  Value isBelow =
-      arith::AndIOp::create(*x.b, isNegative, beginsBinade(rounded));
-  return isBelowDoubled ? x.select(isBelow, x + x) : (x + x).select(isBelow, x);
-}
-
+/// The product with a power of two is exact, so that the sum rounds once. The
+/// error of code / 127 is far below the distance to the nearest tie.
 Value mlir::binade::buildWithError(ImplicitLocOpBuilder &b, Value rounded,
                                    Value code) {
-  WordLanes word(b, bitcastTo(b, rounded, b.getI32Type()));
-  // The magnitude grows if code and number have the same sign.
-  WordLanes outwards = WordLanes(b, code).negateWhere(word.shiftSigned(31));
-  WordLanes scaled = scaleToBinade(outwards, word, /*isBelowDoubled=*/true);
-  WordLanes error =
-      (scaled * kStep + (1u << (kPlaces - 1))).shiftSigned(kPlaces);
-  // An error that crosses 0, which no f32 has, gives 0.
-  error = error.atLeast(word.like(0) - (word & kMagnitude));
-  WordLanes sum = word + clearNonFinite(error, word);
-  return bitcastTo(b, sum.value, b.getF32Type());
+  WordLanes power = getPower(WordLanes::ofFloat(b, rounded));
+  // Infinity plus a finite error is infinite.
+  power = power.with<arith::MinUIOp>(power.like(kLargestPower));
+  Value number = arith::SIToFPOp::create(b, rounded.getType(), code);
+  constexpr auto kStep = static_cast<float>(0x1p-8 / kMaxCode);
+  return math::FmaOp::create(b, multiply(b, number, static_cast<double>(kStep)),
+                             power.asFloat(), rounded);
+}
+
+/// Rounds to nearest even; a NaN stays a NaN.
+static WordLanes roundToUpper(WordLanes word, Value number) {
+  ImplicitLocOpBuilder &b = *word.b;
+  WordLanes up = (word + word.like(kHalf - 1) + ((word >> 16) & 1)) & kUpper;
+  WordLanes quiet = (word | kQuietBit) & kUpper;
+  Value isNaN =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+  return {b, arith::SelectOp::create(b, isNaN, quiet.value, up.value)};
 }
 
 std::pair<Value, Value> mlir::binade::buildErrorCode(ImplicitLocOpBuilder &b,
                                                      Value number) {
-  WordLanes word(b, bitcastTo(b, number, b.getI32Type()));
-  WordLanes isOdd = (word >> 16) & 1;
-  WordLanes rounded = (word + (kHalf - 1) + isOdd) & kUpper;
-  Value isNaN =
-      (word & kMagnitude).compare(arith::CmpIPredicate::ugt, kInfinity);
-  rounded = rounded.select(isNaN, (word | kQuietBit) & kUpper);
-  // Both have the same sign, so that the difference is one of magnitudes.
-  WordLanes scaled =
-      scaleToBinade(word - rounded, rounded, /*isBelowDoubled=*/false);
-  WordLanes product = scaled * kMaxCode + kHalf + scaled.shiftSigned(31);
-  WordLanes outwards = clearNonFinite(product.shiftSigned(16), rounded);
-  WordLanes code = outwards.negateWhere(rounded.shiftSigned(31));
-  return {bitcastTo(b, rounded.value, b.getF32Type()), code.value};
+  WordLanes rounded = roundToUpper(WordLanes::ofFloat(b, number), number);
+  Value near = rounded.asFloat();
+  Value error = arith::SubFOp::create(b, number, near);
+  // 2^(1 - e), whose exponent field is 255 less that of 2^e. All products are
+  // exact.
+  WordLanes power = getPower(rounded);
+  Value scale = (power.like(kExponent) - power).asFloat();
+  Value scaled =
+      multiply(b, arith::MulFOp::create(b, error, scale), kMaxCode * 0x1p7);
+  // Only where the number is not finite, or overflows, this is NaN.
+  Value isNumber =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, scaled, scaled);
+  scaled = arith::SelectOp::create(b, isNumber, scaled, splat(b, scaled, 0.0));
+  // Half away from zero.
+  WordLanes sign = WordLanes::ofFloat(b, scaled) & kSignBit;
+  Value half = (sign | 0x3f000000).asFloat();
+  Value code = arith::FPToSIOp::create(b, rounded.value.getType(),
+                                       arith::AddFOp::create(b, scaled, half));
+  return {near, code};
 }

@@ -32,14 +32,12 @@ static int64_t encodeError(float value, double rounded) {
   return static_cast<int64_t>(std::round(error * kMaxCode));
 }
 
-/// Adds the error with this code. The sum does not change its sign.
+/// Adds the error with this code.
 static float decodeError(float p, int64_t code) {
   if (!std::isfinite(p))
     return p;
   double error = static_cast<double>(code) / kMaxCode * getHalfUnit(p);
-  auto sum = static_cast<float>(p + error);
-  bool crosses = std::signbit(sum) != std::signbit(p);
-  return std::copysign(crosses ? 0.0f : sum, p);
+  return static_cast<float>(p + error);
 }
 
 float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,

@@ -90,16 +90,14 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
 
 def _add_error(rounded: np.ndarray, code: np.ndarray) -> np.ndarray:
     """Returns bf16 values plus their rounding errors, whose codes are multiples of 1/127
-    of half the distance between bf16 values. No sum changes its sign."""
+    of half the distance between bf16 values."""
     # frexp returns fractions in [0.5, 1).
     exponent = np.maximum(np.frexp(rounded)[1] - 1, -126)
     exponent = np.where(rounded == 0, -126, exponent)
     with np.errstate(invalid="ignore"):
         error = np.ldexp(code.astype(np.float64) / 127, exponent - 8)
         total = (rounded.astype(np.float64) + error).astype(np.float32)
-    total = np.where(np.isfinite(rounded), total, rounded)
-    crosses = np.signbit(total) != np.signbit(rounded)
-    return np.copysign(np.where(crosses, np.float32(0), total), rounded)
+    return np.where(np.isfinite(rounded), total, rounded)
 
 
 def load(

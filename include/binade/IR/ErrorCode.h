@@ -1,9 +1,8 @@
 //===- ErrorCode.h - Rounding errors of bf16 in 8 bits ----------*- C++ -*-===//
 //
 // `master = split_code` stores an f32 as the nearest bf16 and an 8-bit code of
-// the rounding error; `join_halves` defines both. The functions compute on the
-// bits: f32 values of one binade are consecutive integers, so that the error is
-// a difference of integers, and no product underflows or overflows.
+// the rounding error; `join_halves` defines both. Powers of two are taken from
+// the bits, and such that no product underflows or overflows.
 //
 //===----------------------------------------------------------------------===//
 

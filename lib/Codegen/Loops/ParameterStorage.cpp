@@ -53,7 +53,8 @@ ParameterStorage::encode(Value before, Value after, Value companion,
   }
   case Master::SplitCode: {
     auto [rounded, code] = buildErrorCode(b, after);
-    return {rounded,
+    Value word = arith::BitcastOp::create(b, code.getType(), rounded);
+    return {takeUpperHalf(word),
             arith::TruncIOp::create(b, like(code, b.getI8Type()), code)};
   }
   case Master::Stochastic:

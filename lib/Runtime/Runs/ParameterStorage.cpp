@@ -41,14 +41,12 @@ static std::int8_t encodeError(float value) {
   return static_cast<std::int8_t>(std::round(error * kMaxCode));
 }
 
-/// Adds the error with this code. The sum has the sign of `rounded`.
+/// Adds the error with this code.
 static float addError(float rounded, std::int8_t code) {
   if (!std::isfinite(rounded))
     return rounded;
   double error = code / kMaxCode * getLargestError(rounded);
-  auto sum = static_cast<float>(rounded + error);
-  bool crosses = std::signbit(sum) != std::signbit(rounded);
-  return std::copysign(crosses ? 0.0F : sum, rounded);
+  return static_cast<float>(rounded + error);
 }
 
 /// Returns the bits of `value` in the 16-bit format of a parameter. Only bf16,

@@ -37,7 +37,7 @@ def encode_error(values, p):
 def decode_error(p, code):
     """The f32 values of bf16 values and the codes of their errors, computed in f64."""
     total = p.astype(np.float64) + code.astype(np.float64) / 127 * half_units(p)
-    return np.copysign(total.astype(F32), p.astype(F32))
+    return total.astype(F32)
 
 
 def start(master, values, parameter=BF16):

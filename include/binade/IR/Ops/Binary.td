@@ -256,7 +256,7 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
 
     If `low` is i8, it is the code of a rounding error. Let h be half the distance between
     bf16 values at w, the value of `high`: 2^(e - 8), where e is the exponent of w, at least
-    -126. The result is w + (low / 127) h, rounded to f32 once, with the sign of w. The code
+    -126. The result is w + (low / 127) h, rounded to f32 once. The code
     of an f32 x is 127 (x - w) / h, where w is x, rounded to nearest even, and the code is
     rounded to nearest, half away from zero. It is 0 if w is infinite or NaN, and the result
     is w then. The error of the result is at most h / 254 + 2^-16 h.
