@@ -34,7 +34,7 @@ COMPACT = """name: compact
 narrow: f32
 wide: f32
 rules:
-- { match: { op: optimizer_update }, parameter: bf16, master: split_code, state: softsign8 }
+- { match: { op: optimizer_update }, parameter: bf16, master: split_8bit, state: softsign8 }
 """
 
 

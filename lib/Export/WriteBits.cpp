@@ -73,9 +73,8 @@ std::string mlir::binade::convert::addError(OnnxWriter &w,
   return nodes.narrow(w.add("Add", {p, error}));
 }
 
-std::string mlir::binade::convert::writeErrorCode(OnnxWriter &w,
-                                                  const std::string &value,
-                                                  const std::string &rounded) {
+std::string mlir::binade::convert::writeRoundingError(
+    OnnxWriter &w, const std::string &value, const std::string &rounded) {
   FloatNodes nodes(w);
   std::string p = nodes.widen(w.cast(rounded, w.b.getF32Type()));
   std::string magnitude = w.add("Abs", {p});

@@ -21,8 +21,8 @@ splitHalves(OnnxWriter &w, const std::string &value, bool isRounded);
 std::string addError(OnnxWriter &w, const std::string &rounded,
                      const std::string &code);
 /// Returns the code of the error of `value`, an f32, rounded to `rounded`.
-std::string writeErrorCode(OnnxWriter &w, const std::string &value,
-                           const std::string &rounded);
+std::string writeRoundingError(OnnxWriter &w, const std::string &value,
+                               const std::string &rounded);
 
 } // namespace mlir::binade::convert
 

@@ -120,7 +120,7 @@ std::string UpdateWriter::readParameter() {
   case Master::SplitTrunc:
     return joinHalves(w, w.get(op.getParameter()), w.get(op.getCompanion()),
                       op.getMaster() == Master::SplitRound);
-  case Master::SplitCode:
+  case Master::Split8Bit:
     return addError(w, w.get(op.getParameter()), w.get(op.getCompanion()));
   case Master::None:
   case Master::Stochastic:
@@ -202,9 +202,9 @@ void UpdateWriter::keepParameter(const std::string &before,
     std::tie(parameter, companion) =
         splitHalves(w, after, op.getMaster() == Master::SplitRound);
     break;
-  case Master::SplitCode:
+  case Master::Split8Bit:
     parameter = w.narrow(after, format);
-    companion = writeErrorCode(w, after, parameter);
+    companion = writeRoundingError(w, after, parameter);
     break;
   case Master::Stochastic:
     parameter = w.narrow(roundTo(w, after, format, getRandom(0)), format);

@@ -197,7 +197,7 @@ std::string StorageAttr::explainViolation(FloatType parameter, Master master,
   if (!parameter || parameter.isF32())
     return name +
            " preserves what a 16-bit parameter loses; the parameter is f32";
-  bool isCode = master == Master::SplitCode;
+  bool isCode = master == Master::Split8Bit;
   bool splits =
       isCode || master == Master::SplitRound || master == Master::SplitTrunc;
   if (splits && !parameter.isBF16())

@@ -180,7 +180,7 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
     return expect<DictionaryAttr>(op, attribute, "a dictionary");
   if (name == kElidedAttr || name == kRecomputedAttr || name == kBatchedAttr ||
       name == kDetachedAttr)
-    return expect<UnitAttr>(op, attribute, "a unit");
+    return expect<UnitAttr>(op, attribute, "an attribute without a value");
   if (name == kTiesAttr)
     return getTies(op) ? success()
                        : op->emitOpError()

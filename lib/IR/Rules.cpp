@@ -284,7 +284,7 @@ private:
       return view(op.getCompanion());
     case Master::SplitRound:
     case Master::SplitTrunc:
-    case Master::SplitCode:
+    case Master::Split8Bit:
       return JoinHalvesOp::create(b, view(op.getParameter()),
                                   view(op.getCompanion()),
                                   op.getMaster() == Master::SplitRound);

@@ -85,8 +85,8 @@ LogicalResult ParameterEditor::define(StringRef name, int like,
         StringRef(other->data(), other->size()) == bytes)
       return success();
     return model.emitError("initializer " + quote(get(like).name()))
-           << "is not computed from parameter " << quote(name)
-           << ", although the exporter recorded this";
+           << "differs from parameter " << quote(name)
+           << " of the file, from which the exporter says it was computed";
   }
   TensorProto tensor;
   tensor.set_name(name.str());
@@ -102,7 +102,7 @@ std::string ParameterEditor::addIntegers(ArrayRef<int64_t> values) {
   if (!known.empty())
     return known;
   TensorProto tensor;
-  tensor.set_name(names.makeNew("sizes"));
+  tensor.set_name(names.makeNew("integers"));
   tensor.set_data_type(TensorProto::INT64);
   tensor.add_dims(values.size());
   tensor.mutable_int64_data()->Add(values.begin(), values.end());

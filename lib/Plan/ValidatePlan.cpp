@@ -302,7 +302,7 @@ static DType getCompanionType(Master master, DType parameter) {
   case Master::SplitRound:
   case Master::SplitTrunc:
     return DType::I16;
-  case Master::SplitCode:
+  case Master::Split8Bit:
     return DType::I8;
   case Master::Kahan:
     return parameter;

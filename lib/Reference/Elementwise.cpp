@@ -122,7 +122,7 @@ static void evaluateCompare(CompareOp op, Evaluation &e) {
 
 static void evaluateJoinHalves(JoinHalvesOp op, Evaluation &e) {
   Master master = getElementTypeOrSelf(op.getLow()).isInteger(8)
-                      ? Master::SplitCode
+                      ? Master::Split8Bit
                   : op.getRounded() ? Master::SplitRound
                                     : Master::SplitTrunc;
   StoredParameter storage(master, BFloat16Type::get(op.getContext()));

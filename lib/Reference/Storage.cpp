@@ -52,7 +52,7 @@ float StoredParameter::decode(const Tensor &parameter, const Tensor *companion,
   }
   case Master::SplitTrunc:
     return joinHalves(getHigh(p), companion->getIntegers()[index]);
-  case Master::SplitCode:
+  case Master::Split8Bit:
     return decodeError(p, static_cast<int8_t>(companion->getIntegers()[index]));
   default:
     return p;
@@ -71,7 +71,7 @@ void StoredParameter::start(float value, int64_t index, Tensor *parameter,
     (*parameter)[index] = rounded;
   if (!companion)
     return;
-  if (master == Master::SplitCode)
+  if (master == Master::Split8Bit)
     companion->getIntegers()[index] = encodeError(value, rounded);
   else if (!companion->isFloat())
     companion->getIntegers()[index] = low;

@@ -35,14 +35,14 @@ func.func @scalar(%x: tensor<f32> {binade.shard = array<i64: 0, 1>}) {
 
 // -----
 
-// expected-error@+1 {{expects 'binade.row_groups' to be a unit, got 1 : i64}}
+// expected-error@+1 {{expects 'binade.row_groups' to be an attribute without a value, got 1 : i64}}
 func.func @groups(%x: tensor<2x4xf32> {binade.row_groups = 1 : i64}) {
   return
 }
 
 // -----
 
-// expected-error@+1 {{expects 'binade.frozen' to be a unit, got "yes"}}
+// expected-error@+1 {{expects 'binade.frozen' to be an attribute without a value, got "yes"}}
 func.func @frozen(%x: tensor<2xf32> {binade.frozen = "yes"}) {
   return
 }

@@ -159,8 +159,8 @@ binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @code_of_half(%p: tensor<8xf16>, %g: tensor<8xf32>, %s: tensor<8xf32>, %r: tensor<8xi8>) {
-  // expected-error@+1 {{'binade.optimizer_update' op 'split_code' splits an f32 into a bf16 and 8 more bits; the parameter is f16}}
-  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_code>} : (tensor<8xf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi8>) -> (tensor<8xf16>, tensor<8xf32>, tensor<8xi8>)
+  // expected-error@+1 {{'binade.optimizer_update' op 'split_8bit' splits an f32 into a bf16 and 8 more bits; the parameter is f16}}
+  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_8bit>} : (tensor<8xf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi8>) -> (tensor<8xf16>, tensor<8xf32>, tensor<8xi8>)
   return
 }
 
@@ -170,8 +170,8 @@ binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
 func.func private @rule.update(%p: f32, %g: f32, %s: f32) -> (f32, f32) { return %p, %s : f32, f32 }
 
 func.func @wide_code(%p: tensor<8xbf16>, %g: tensor<8xf32>, %s: tensor<8xf32>, %r: tensor<8xi16>) {
-  // expected-error@+1 {{'binade.optimizer_update' op expects 'i8' in the last state, which 'split_code' keeps, got 'i16'}}
-  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_code>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>) -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xi16>)
+  // expected-error@+1 {{'binade.optimizer_update' op expects 'i8' in the last state, which 'split_8bit' keeps, got 'i16'}}
+  %n:3 = binade.optimizer_update @rule %p, %g states(%s, %r) {master = #binade.master<split_8bit>} : (tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>, tensor<8xi16>) -> (tensor<8xbf16>, tensor<8xf32>, tensor<8xi16>)
   return
 }
 

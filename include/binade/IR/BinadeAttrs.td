@@ -412,7 +412,7 @@ def Binade_StorageAttr : Binade_Attr<"Storage", "storage"> {
     batches. All are f32 by default. `rule` is as in `#binade.precision`.
 
     Formats are f32 and formats of 16 bits. `master` needs a parameter of 16 bits;
-    `split_round`, `split_trunc` and `split_code` need bf16, the upper half of an f32.
+    `split_round`, `split_trunc` and `split_8bit` need bf16, the upper half of an f32.
 
     Example:
 
@@ -449,7 +449,7 @@ def Binade_CompanionAttr : Binade_Attr<"Companion", "companion"> {
   let description = [{
     The initial value of the state that `master` stores in addition to the parameter with
     the name `parameter`: for `f32` the initial value of the parameter itself, for
-    `split_round` and `split_trunc` its low half, for `split_code` the code of its rounding
+    `split_round` and `split_trunc` its low half, for `split_8bit` the code of its rounding
     error, for `kahan` zeros.
 
     Example:

@@ -114,7 +114,7 @@ def Binade_Master : Binade_Enum<"Master",
       I32EnumCase<"SplitTrunc", 3, "split_trunc">, // low half of an f32, truncated
       I32EnumCase<"Stochastic", 4, "stochastic">,  // none: stochastic rounding
       I32EnumCase<"Kahan", 5, "kahan">,            // Kahan compensation
-      I32EnumCase<"SplitCode", 6, "split_code">,   // rounding error in 8 bits
+      I32EnumCase<"Split8Bit", 6, "split_8bit">,   // rounding error in 8 bits
     ]>;
 def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master", "kahan">;
 

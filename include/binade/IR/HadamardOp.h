@@ -1,6 +1,6 @@
 //===- HadamardOp.h - The op `hadamard` -------------------------*- C++ -*-===//
 //
-// Only few files need it.
+// Not part of Binade.h, so that a change of the op rebuilds few files.
 //
 //===----------------------------------------------------------------------===//
 

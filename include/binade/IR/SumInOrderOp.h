@@ -1,6 +1,6 @@
 //===- SumInOrderOp.h - The op `sum_in_order` -------------------*- C++ -*-===//
 //
-// Only few files need it.
+// Not part of Binade.h, so that a change of the op rebuilds few files.
 //
 //===----------------------------------------------------------------------===//
 

@@ -170,7 +170,7 @@ enum class Master : std::uint8_t {
   SplitRound,
   SplitTrunc,
   Kahan,
-  SplitCode
+  Split8Bit
 };
 inline constexpr std::size_t kNumMasters = 5;
 std::string_view name(Master master);

@@ -2,7 +2,7 @@
 
 #include "ParameterStorage.h"
 #include "../Casts/RandomRounding.h"
-#include "binade/IR/ErrorCode.h"
+#include "binade/IR/RoundingError.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -23,11 +23,11 @@ Value ParameterStorage::decode(Value parameter, Value companion) {
   case Master::SplitRound:
   case Master::SplitTrunc:
     return joinHalves(parameter, companion);
-  case Master::SplitCode: {
+  case Master::Split8Bit: {
     Value high = emitter.widen(parameter);
     Value code =
         arith::ExtSIOp::create(b, like(high, b.getI32Type()), companion);
-    return buildWithError(b, high, code);
+    return addRoundingError(b, high, code);
   }
   default:
     return emitter.widen(parameter);
@@ -51,8 +51,8 @@ ParameterStorage::encode(Value before, Value after, Value companion,
       word = arith::AddIOp::create(b, word, splat(b, word, 0x8000));
     return {takeUpperHalf(word), low};
   }
-  case Master::SplitCode: {
-    auto [rounded, code] = buildErrorCode(b, after);
+  case Master::Split8Bit: {
+    auto [rounded, code] = splitRoundingError(b, after);
     Value word = arith::BitcastOp::create(b, code.getType(), rounded);
     return {takeUpperHalf(word),
             arith::TruncIOp::create(b, like(code, b.getI8Type()), code)};

@@ -150,8 +150,8 @@ Value StateGroups::takeRoot(const State &state, Value number) {
   return math::SqrtOp::create(b, number);
 }
 
-/// Whether a CPU processes all vectors of a group at once: loops over so few
-/// would take longer than what they repeat.
+/// Whether a group is at most four whole vectors on a CPU. A loop over so few
+/// would take longer than what it repeats.
 bool StateGroups::isShort(const State &state) {
   constexpr int64_t kMaxVectors = 4;
   int64_t lanes = e.wholeLanes();
@@ -180,7 +180,7 @@ void StateGroups::forEachGroup(
 }
 
 /// Computes the largest magnitudes of all groups but a partial one.
-void StateGroups::measureWhole(const State &state, Value groups) {
+void StateGroups::measureFullGroups(const State &state, Value groups) {
   e.loop(e.index(0), groups, 1, {}, [&](Value index, ValueRange) {
     Offset group = e.offsets().counter(index, block / state.size, e.depth());
     int64_t lanes = e.wholeLanes();
@@ -214,7 +214,7 @@ void StateGroups::measure(const State &state, Value count, Value groups) {
   Value first = e.index(0);
   if (isShort(state)) {
     first = arith::DivUIOp::create(b, count, e.index(state.size));
-    measureWhole(state, first);
+    measureFullGroups(state, first);
   }
   forEachGroup(
       state, count, first, groups,

@@ -64,7 +64,7 @@ private:
   void prepare(const State &state, const Offset &base, Value groups);
   void updateBlock(const Offset &base, Value count);
   void measure(const State &state, Value count, Value groups);
-  void measureWhole(const State &state, Value groups);
+  void measureFullGroups(const State &state, Value groups);
   bool isShort(const State &state);
   void choose(const State &state, const Offset &base, Value groups);
   void encode(const State &state, const Offset &base, Value count,

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Subgradients.h"
-#include "binade/IR/ErrorCode.h"
+#include "binade/IR/RoundingError.h"
 
 using namespace mlir;
 using namespace mlir::binade;

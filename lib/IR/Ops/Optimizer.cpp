@@ -252,7 +252,7 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
   if (master == Master::F32)
     kept = b.getF32Type();
   else if (master != Master::Kahan)
-    kept = b.getIntegerType(master == Master::SplitCode ? 8 : 16);
+    kept = b.getIntegerType(master == Master::Split8Bit ? 8 : 16);
   if (Value companion = op.getCompanion();
       companion && getElementTypeOrSelf(companion) != kept) // C3
     return op.emitOpError("expects ")

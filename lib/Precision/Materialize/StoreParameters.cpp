@@ -22,7 +22,7 @@ static std::pair<StringRef, Type> getCompanion(StorageAttr storage) {
   case Master::SplitRound:
   case Master::SplitTrunc:
     return {"remainder", IntegerType::get(context, 16)};
-  case Master::SplitCode:
+  case Master::Split8Bit:
     return {"remainder", IntegerType::get(context, 8)};
   case Master::Kahan:
     return {"compensation", storage.getParameter()};

@@ -74,7 +74,7 @@ static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
                    .str();
   warning << "; 'master' keeps them: f32, kahan"
           << (format.isBF16()
-                  ? ", stochastic, split_round, split_trunc or split_code"
+                  ? ", stochastic, split_round, split_trunc or split_8bit"
                   : " or stochastic");
   count(warning, parameters);
 }

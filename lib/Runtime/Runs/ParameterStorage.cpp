@@ -97,7 +97,7 @@ void binade::storeCompanion(std::span<const float> values, Master master,
     std::transform(values.begin(), values.end(),
                    companion.as<std::int16_t>().begin(), getLowHalf);
     return;
-  case Master::SplitCode:
+  case Master::Split8Bit:
     std::transform(values.begin(), values.end(),
                    companion.as<std::int8_t>().begin(), encodeError);
     return;
@@ -119,7 +119,7 @@ std::vector<float> binade::join(const Tensor &parameter, Master master,
       values[i] = decode(parameter.as<std::uint16_t>()[i],
                          companion.as<std::int16_t>()[i], master);
     break;
-  case Master::SplitCode:
+  case Master::Split8Bit:
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = addError(values[i], companion.as<std::int8_t>()[i]);
     break;

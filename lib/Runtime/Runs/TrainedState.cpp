@@ -205,7 +205,7 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
     case Master::SplitRound:
     case Master::SplitTrunc:
       return DType::I16;
-    case Master::SplitCode:
+    case Master::Split8Bit:
       return DType::I8;
     case Master::Kahan:
       return tensor.dtype;

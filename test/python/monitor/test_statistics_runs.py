@@ -112,7 +112,7 @@ def test_statistics_change_no_parameter(folder, run):
         ("f32", ["state/master/weight"], 1e-7),
         ("split_round", ["state/remainder/weight"], 1e-7),
         ("split_trunc", ["state/remainder/weight"], 1e-7),
-        ("split_code", ["state/remainder/weight"], 1e-5),
+        ("split_8bit", ["state/remainder/weight"], 1e-5),
         ("kahan", ["state/compensation/weight"], 1e-7),
         ("stochastic", [], 3e-3),
     ],

@@ -36,7 +36,7 @@ def stack(tmp_path_factory):
 @pytest.mark.parametrize("options, parameter, state, gradient", [
     # Weights and both moments in f32, and the gradient.
     (["fp32"], 4, 8, 4),
-    # bf16; an error code, two moments, and two scales in 2 bytes for 32 elements; bf16.
+    # bf16; a rounding error, two moments, and two scales in 2 bytes for 32 elements; bf16.
     (["bf16-compact"], 2, 1 + 2 * (1 + 2 / 32), 2),
     (["bf16-compact", "--release-gradients"], 2, 1 + 2 * (1 + 2 / 32), 0),
 ])  # fmt: skip

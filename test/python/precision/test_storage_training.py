@@ -15,7 +15,7 @@ from support.storage_runs import LOSS, Mlp, write_policy
 
 F32 = np.float32
 MASTERS = {"none": "", "f32": "master", "split_round": "remainder",
-           "split_trunc": "remainder", "split_code": "remainder", "kahan": "compensation",
+           "split_trunc": "remainder", "split_8bit": "remainder", "kahan": "compensation",
            "stochastic": ""}  # fmt: skip
 
 
@@ -34,10 +34,10 @@ def test_losses_match_pytorch_with_each_master(master, optimizer, tmp_path):
     for name in ("fc1.weight", "fc3.bias"):
         assert run.final[name].dtype == BF16
         companion = run.final.get(f"state/{MASTERS[master]}/{name}")
-        if master in ("f32", "split_round", "split_trunc", "split_code"):
+        if master in ("f32", "split_round", "split_trunc", "split_8bit"):
             exact = join(master, {"p": run.final[name], "b": companion})
             again = start(master, exact)["p"]
-            if master == "split_code":  # Halfway, the other bf16 may be the even one.
+            if master == "split_8bit":  # Halfway, the other bf16 may be the even one.
                 halfway = (bits(exact) & 0xFFFF) == 0x8000
                 again[halfway] = run.final[name][halfway]
             assert_equal_bits(run.final[name], again)

@@ -177,7 +177,7 @@ def make_trained(**settings):
 @pytest.mark.parametrize("settings", [
     {}, {"states": "dyn8"}, {"percentile_clipping": 5},
     {"master": "f32"}, {"master": "kahan"}, {"master": "split_round"},
-    {"master": "split_code", "states": "softsign8"},
+    {"master": "split_8bit", "states": "softsign8"},
 ])  # fmt: skip
 @pytest.mark.parametrize("wraps", [False, True])
 def test_buffers_shared_parameters_and_wrapped_modules(settings, wraps, tmp_path):

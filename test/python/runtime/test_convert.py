@@ -20,7 +20,7 @@ POLICIES = {
     "split": "extends: fp32\nrules:\n"
     "- {match: {op: optimizer_update}, parameter: bf16, master: split_round}\n",
     "code": "extends: fp32\nrules:\n"
-    "- {match: {op: optimizer_update}, parameter: bf16, master: split_code}\n",
+    "- {match: {op: optimizer_update}, parameter: bf16, master: split_8bit}\n",
     "short": "extends: fp32\nrules:\n"
     "- {match: {op: optimizer_update}, parameter: bf16, master: f32, state: bf16}\n",
     "scaled": "extends: fp16-amp\n",
@@ -110,15 +110,15 @@ def test_errors_of_bf16_parameters_are_converted(work, tmp_path):
         state(folder) for folder in (work / "run", tmp_path / "code", tmp_path / "wide")
     )
     for name in ("up", "gain", "shift", "down"):
-        expected = start("split_code", before[name])
+        expected = start("split_8bit", before[name])
         assert_equal_bits(code[name], expected["p"])
         assert_equal_bits(code[f"state/remainder/{name}"], expected["b"])
-        assert_equal_bits(after[name], join("split_code", expected))
+        assert_equal_bits(after[name], join("split_8bit", expected))
     printed = train(work, "code", "--resume", tmp_path / "code", steps=20).stdout
     assert "resumed after step 10" in printed
     train(work, "wide", "--out", tmp_path / "whole", steps=20)
     kept = state(tmp_path / "code", 20)
-    found = join("split_code", {"p": kept["up"], "b": kept["state/remainder/up"]})
+    found = join("split_8bit", {"p": kept["up"], "b": kept["state/remainder/up"]})
     np.testing.assert_allclose(found, state(tmp_path / "whole", 20)["up"], atol=1e-2)
 
 

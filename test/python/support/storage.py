@@ -52,7 +52,7 @@ def start(master, values, parameter=BF16):
     ):  # As TransformerEngine: up if the remainder is negative.
         return {"p": (high + (low < 0)).astype(np.uint16).view(BF16), "b": low}
     given = {"p": values.astype(parameter)}
-    if master == "split_code":
+    if master == "split_8bit":
         given["b"] = encode_error(values, given["p"])
     if master == "f32":
         given["b"] = values
@@ -65,7 +65,7 @@ def join(master, found):
     """The f32 values that a parameter and its companion represent."""
     if master == "f32":
         return found["b"]
-    if master == "split_code":
+    if master == "split_8bit":
         return decode_error(found["p"], found["b"])
     high, low = bits(found["p"]).astype(np.int64), found["b"].astype(np.int64)
     word = (high << 16) + (low if master == "split_round" else low & 0xFFFF)
@@ -78,7 +78,7 @@ STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
 SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
 #: Element type of each kind of companion, None where the kind stores nothing.
 COMPANIONS = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
-              "split_trunc": "i16", "split_code": "i8", "kahan": "bf16"}  # fmt: skip
+              "split_trunc": "i16", "split_8bit": "i8", "kahan": "bf16"}  # fmt: skip
 
 
 def read_rule(name):

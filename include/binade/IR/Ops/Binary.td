@@ -261,7 +261,7 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
     rounded to nearest, half away from zero. It is 0 if w is infinite or NaN, and the result
     is w then. The error of the result is at most h / 254 + 2^-16 h.
 
-    The op reads parameters that the masters `split_trunc`, `split_round` and `split_code`
+    The op reads parameters that the masters `split_trunc`, `split_round` and `split_8bit`
     store. It has no gradient.
   }];
   let formats = [{
@@ -285,7 +285,7 @@ def Binade_JoinHalvesOp : Binade_ElementwiseOp<"join_halves", "Clear",
                      ? arith::ExtSIOp::create(b, word.getType(), low).getResult()
                      : arith::TruncIOp::create(b, word.getType(), low);
     if (getElementTypeOrSelf(getLow()).isInteger(8))
-      return buildWithError(b, high, rest);
+      return addRoundingError(b, high, rest);
     if (!getRounded())
       rest = arith::AndIOp::create(b, rest, splat(b, rest, 0xffff));
     Value joined = arith::AddIOp::create(b, word, rest);

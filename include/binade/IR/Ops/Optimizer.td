@@ -172,7 +172,7 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     | `f32` | the last state | f32 master weight: `q` | `q`, rounded to nearest even |
     | `split_round` | both joined | i16: the low half of `q` | the upper half of `q`, plus one if the low half is negative |
     | `split_trunc` | both joined | i16: the low half of `q` | the upper half of `q` |
-    | `split_code` | both joined | i8: the code of `q - w`, see `join_halves` | `w`: `q`, rounded to nearest even |
+    | `split_8bit` | both joined | i8: the code of `q - w`, see `join_halves` | `w`: `q`, rounded to nearest even |
     | `stochastic` | the parameter | | `q`, with stochastic rounding |
     | `kahan` | the parameter | compensation `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
 
@@ -207,7 +207,7 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     - (C2) States, scalars and values are as many as the rule says, with one more state
       where `master` needs one.
     - (C3) That state has the type above. It needs a parameter of 16 bits, and bf16 for
-      `split_round`, `split_trunc` and `split_code`.
+      `split_round`, `split_trunc` and `split_8bit`.
     - (C4) `random` has two or three elements if anything is rounded stochastically or the
       formula draws random numbers, otherwise none.
     - (C5) Quantized states are `per_group`, with a power of two from 16 to 16384.

@@ -1,4 +1,4 @@
-"""Parameters in bf16 with an 8-bit code of the rounding error (`master: split_code`), compared
+"""Parameters in bf16 with an 8-bit code of the rounding error (`master: split_8bit`), compared
 with the formulas of FlashOptim in numpy: f32 for codes as published, f64 for what they mean."""
 
 import numpy as np
@@ -48,8 +48,8 @@ def encode_as_published(value, p):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_values_are_split_as_published(backend, tmp_path):
     value = draw_words()
-    found = write(Update(tmp_path, backend, "take", [], len(value), "split_code"),
-                  value, "split_code")  # fmt: skip
+    found = write(Update(tmp_path, backend, "take", [], len(value), "split_8bit"),
+                  value, "split_8bit")  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
         p = value.astype(BF16)
     finite = np.isfinite(p.astype(F32))
@@ -65,7 +65,7 @@ def test_values_are_split_as_published(backend, tmp_path):
     np.testing.assert_array_equal(code, encode_error(value, p))
     assert set(code) == set(range(-127, 128))
     # What is lost: half a code, and half a unit in the last place of f32.
-    kept = join("split_code", {"p": p[finite], "b": code[finite]}).astype(np.float64)
+    kept = join("split_8bit", {"p": p[finite], "b": code[finite]}).astype(np.float64)
     error = np.abs(kept - value[finite].astype(np.float64)) / half_units(p[finite])
     assert 1 / 255 < error.max() <= 1 / 254 + 2.0**-16 < 1 / 253
 
@@ -99,11 +99,11 @@ def test_writing_what_was_read_changes_no_value(backend, tmp_path):
     its distance is a whole number of codes and a half."""
     value = draw_words()
     value = value[np.abs(value) < 3.3e38]
-    kept = write(Update(tmp_path, backend, "take", [], len(value), "split_code"),
-                 value, "split_code")  # fmt: skip
-    keep = Update(tmp_path, backend, "keep", [], len(value), "split_code")
+    kept = write(Update(tmp_path, backend, "take", [], len(value), "split_8bit"),
+                 value, "split_8bit")  # fmt: skip
+    keep = Update(tmp_path, backend, "keep", [], len(value), "split_8bit")
     again = keep(g=np.zeros_like(value), step=np.int64(0), **kept)
-    before, after = join("split_code", kept), join("split_code", again)
+    before, after = join("split_8bit", kept), join("split_8bit", again)
     half = (bits(before) & 0xFFFF) == 0x8000
     below = half & ((bits(before) & 0x7F0000) == 0x7F0000)
     assert_equal_bits(after[~below], before[~below])
@@ -119,7 +119,7 @@ def test_writing_what_was_read_changes_no_value(backend, tmp_path):
 def test_small_updates_add_up(tmp_path):
     """Updates of a 200th of a bf16 unit are not lost if they exceed half a code."""
     size, unit = 200, 2.0**-8
-    update = Update(tmp_path, "cpu", "sgd", [unit / 100, 0, 0, 0, 0], size, "split_code",
+    update = Update(tmp_path, "cpu", "sgd", [unit / 100, 0, 0, 0, 0], size, "split_8bit",
                     times=20)  # fmt: skip
     kept = {
         "p": np.ones(size, BF16),
@@ -128,6 +128,6 @@ def test_small_updates_add_up(tmp_path):
     }
     for step in range(50):
         kept = update(g=-np.ones(size, F32), step=np.int64(step), **kept)
-    found = join("split_code", kept)
+    found = join("split_8bit", kept)
     # 1000 updates of 1/100 of the largest error, each rounded to 1/127 of it.
     assert (np.abs(found - (1 + 1000 * unit / 127)) < 2 * unit / 127).all()

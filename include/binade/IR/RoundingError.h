@@ -1,13 +1,13 @@
-//===- ErrorCode.h - Rounding errors of bf16 in 8 bits ----------*- C++ -*-===//
+//===- RoundingError.h - Rounding errors of bf16 in 8 bits ------*- C++ -*-===//
 //
-// `master = split_code` stores an f32 as the nearest bf16 and an 8-bit code of
+// `master = split_8bit` stores an f32 as the nearest bf16 and an 8-bit code of
 // the rounding error; `join_halves` defines both. Powers of two are taken from
 // the bits, and such that no product underflows or overflows.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef BINADE_IR_ERRORCODE_H
-#define BINADE_IR_ERRORCODE_H
+#ifndef BINADE_IR_ROUNDINGERROR_H
+#define BINADE_IR_ROUNDINGERROR_H
 
 #include "binade/IR/Build.h"
 
@@ -15,12 +15,13 @@ namespace mlir::binade {
 
 /// Returns the f32 that is stored as `rounded`, a bf16 in f32, and `code`, in
 /// i32. Both are scalars or vectors.
-Value buildWithError(ImplicitLocOpBuilder &b, Value rounded, Value code);
+Value addRoundingError(ImplicitLocOpBuilder &b, Value rounded, Value code);
 
 /// Returns the nearest bf16 of an f32, as f32, and the code of the rounding
 /// error, as i32.
-std::pair<Value, Value> buildErrorCode(ImplicitLocOpBuilder &b, Value number);
+std::pair<Value, Value> splitRoundingError(ImplicitLocOpBuilder &b,
+                                           Value number);
 
 } // namespace mlir::binade
 
-#endif // BINADE_IR_ERRORCODE_H
+#endif // BINADE_IR_ROUNDINGERROR_H

@@ -1,6 +1,6 @@
-//===- ErrorCode.cpp - Rounding errors of bf16 in 8 bits ------------------===//
+//===- RoundingError.cpp - Rounding errors of bf16 in 8 bits --------------===//
 
-#include "binade/IR/ErrorCode.h"
+#include "binade/IR/RoundingError.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -62,8 +62,8 @@ static WordLanes getPower(WordLanes rounded) {
 
 /// The product with a power of two is exact, so that the sum rounds once. The
 /// error of code / 127 is far below the distance to the nearest tie.
-Value mlir::binade::buildWithError(ImplicitLocOpBuilder &b, Value rounded,
-                                   Value code) {
+Value mlir::binade::addRoundingError(ImplicitLocOpBuilder &b, Value rounded,
+                                     Value code) {
   WordLanes power = getPower(WordLanes::ofFloat(b, rounded));
   // Infinity plus a finite error is infinite.
   power = power.with<arith::MinUIOp>(power.like(kLargestPower));
@@ -83,8 +83,8 @@ static WordLanes roundToUpper(WordLanes word, Value number) {
   return {b, arith::SelectOp::create(b, isNaN, quiet.value, up.value)};
 }
 
-std::pair<Value, Value> mlir::binade::buildErrorCode(ImplicitLocOpBuilder &b,
-                                                     Value number) {
+std::pair<Value, Value>
+mlir::binade::splitRoundingError(ImplicitLocOpBuilder &b, Value number) {
   WordLanes rounded = roundToUpper(WordLanes::ofFloat(b, number), number);
   Value near = rounded.asFloat();
   Value error = arith::SubFOp::create(b, number, near);
