@@ -225,7 +225,7 @@ BinadeDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
   Type type = cast<FunctionOpInterface>(op).getArgumentTypes()[index];
   if (attribute.getName().getValue() == kRowGroupsAttr ||
       attribute.getName().getValue() == kFrozenAttr)
-    return expect<UnitAttr>(op, attribute, "a unit");
+    return expect<UnitAttr>(op, attribute, "an attribute without a value");
   if (attribute.getName().getValue() == kShardAttr)
     return isShard(attribute.getValue(), type)
                ? success()
