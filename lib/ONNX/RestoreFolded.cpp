@@ -73,8 +73,8 @@ std::vector<FoldedValue> FoldedRestorer::collect() const {
   return values;
 }
 
-/// Whether the lines of all readers read `value` under its name. Otherwise it
-/// may be the value of several lines, which the exporter merged.
+/// Whether the traced call of each reader has `value` as an argument. Otherwise
+/// the exporter may have merged several values into it.
 bool FoldedRestorer::areTraced(const FoldedValue &value) const {
   return llvm::all_of(value.readers, [&](NodeInput place) {
     return llvm::is_contained(

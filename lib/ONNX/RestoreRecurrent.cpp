@@ -106,8 +106,8 @@ SmallVector<const TorchTensor *> RecurrentCall::getParameters(size_t layer,
   return found;
 }
 
-/// Adds the parameters, each of which has `shape`, with their elements in the
-/// initializer `folded`.
+/// Adds the parameters, each of shape `shape`. Copies their elements from the
+/// initializer `folded`, and restores PyTorch's order of gates.
 LogicalResult
 RecurrentRestorer::define(ArrayRef<const TorchTensor *> parameters, int folded,
                           ArrayRef<int64_t> shape) {

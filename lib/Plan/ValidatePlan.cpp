@@ -7,6 +7,7 @@
 #include "ViewBounds.h"
 #include "binade/Container/EvaluationMetrics.h"
 #include "binade/Container/Printable.h"
+#include "binade/Plan/Companion.h"
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -292,22 +293,6 @@ Result<void> Validator::checkInit(const Port &port, const Buffer &buffer) {
     return checkCompanion(*companionInit, buffer);
   }
   return {};
-}
-
-/// Returns the type of a master weight, remainder or compensation.
-static DType getCompanionType(Master master, DType parameter) {
-  switch (master) {
-  case Master::F32:
-    return DType::F32;
-  case Master::SplitRound:
-  case Master::SplitTrunc:
-    return DType::I16;
-  case Master::Split8Bit:
-    return DType::I8;
-  case Master::Kahan:
-    return parameter;
-  }
-  return parameter;
 }
 
 /// Checks that a master weight, remainder or compensation has the shape of its

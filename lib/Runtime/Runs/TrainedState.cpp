@@ -4,6 +4,7 @@
 #include "ParameterStorage.h"
 #include "RunDirectory.h"
 #include "binade/Container/FloatConversion.h"
+#include "binade/Plan/Companion.h"
 #include "binade/Runtime/Checkpoint.h"
 #include <algorithm>
 #include <filesystem>
@@ -198,21 +199,8 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
   std::size_t space = std::min(text.find(' '), text.size());
   std::optional<Master> master = parseMaster(text.substr(0, space));
   Entry companion = locate(text.substr(std::min(space + 1, text.size())));
-  auto expected = [&]() -> DType {
-    switch (*master) {
-    case Master::F32:
-      return DType::F32;
-    case Master::SplitRound:
-    case Master::SplitTrunc:
-      return DType::I16;
-    case Master::Split8Bit:
-      return DType::I8;
-    case Master::Kahan:
-      return tensor.dtype;
-    }
-    return tensor.dtype;
-  };
-  if (!master || !companion.info || companion.info->dtype != expected() ||
+  if (!master || !companion.info ||
+      companion.info->dtype != getCompanionType(*master, tensor.dtype) ||
       companion.info->shape != parameter.info->shape)
     return parameter.file->errorAt(*parameter.info,
                                    "its master weight, remainder or "
