@@ -291,6 +291,8 @@ public:
   }
   /// Loads from `memory` at the insertion point.
   Value loadNow(Value memory, const Offset &offset);
+  /// Starts to load the cache line with the element `place` of `memory`.
+  void prefetch(Value memory, Value place);
 
   /// Returns the part of an offset that is equal for all lanes, as an index.
   Value number(const Offset &offset);
@@ -313,6 +315,8 @@ public:
   void shareTables() { sharesTables = true; }
   /// Returns the elements of a rank-1 `table` at an i32 index, or one per lane.
   Value lookUp(DenseElementsAttr table, Value index);
+  /// Whether tables of up to 16 elements are looked up in registers.
+  bool hasRegisterTables() const { return !isOnGpu(); }
   /// Allocates local memory of `count` elements, on a GPU one per team.
   Value allocate(int64_t count, Type element);
   /// Returns the part of the workspace that starts at `byte`.

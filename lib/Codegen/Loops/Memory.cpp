@@ -147,6 +147,12 @@ Value Emitter::loadNow(Value memory, const Offset &offset) {
                                 getAlignment(memory, offset));
 }
 
+void Emitter::prefetch(Value memory, Value place) {
+  constexpr uint32_t kIntoSecondLevel = 2;
+  memref::PrefetchOp::create(b, memory, place, /*isWrite=*/false,
+                             kIntoSecondLevel, /*isDataCache=*/true);
+}
+
 void Emitter::storeLanes(Value memory, Value lanes, const Offset &offset) {
   if (!offset.variesOverLanes())
     lanes = vector::ExtractOp::create(b, lanes, int64_t(0));

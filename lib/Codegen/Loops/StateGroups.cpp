@@ -296,14 +296,41 @@ IntLanes StateGroups::encode(const State &state, FloatLanes x,
   std::optional<FloatLanes> random;
   if (state.kept.isRandom)
     random = like(e.drawNumber(update, 0, 1 + state.kept.index, offset).value);
+  auto load = [&](DenseElementsAttr table, Value index) {
+    return e.lookUp(table, index);
+  };
   return LaneCodec(state.kept.format)
-      .encode(
-          x, LaneCodec::Shared(llvm::map_range(shared, like)),
-          /*saturate=*/true,
-          [&](DenseElementsAttr table, Value index) {
-            return e.lookUp(table, index);
-          },
-          random);
+      .encode(x, LaneCodec::Shared(llvm::map_range(shared, like)),
+              /*saturate=*/true, {load, e.hasRegisterTables()}, random);
+}
+
+/// Returns the operands with one value per element.
+SmallVector<Value> StateGroups::listStreams() {
+  llvm::SmallDenseSet<Value> factors;
+  for (const State &state : states)
+    factors.insert_range(getFactors(state));
+  int64_t elements = update.getParameter().getType().getNumElements();
+  SmallVector<Value> streams;
+  for (BlockArgument argument : e.source().getArguments())
+    if (cast<RankedTensorType>(argument.getType()).getNumElements() ==
+            elements &&
+        !factors.contains(argument))
+      streams.push_back(e.buffer(argument.getArgNumber()));
+  return streams;
+}
+
+/// Starts to load operands of the next block, because memory would be idle
+/// while states are quantized. Each state does so for some of the operands.
+void StateGroups::prefetchNextBlock(const State &state, const Offset &element) {
+  if (e.isOnGpu() || e.lanes() == 1)
+    return;
+  Value next = arith::AddIOp::create(b, e.number(element), e.index(block));
+  Value last = arith::SubIOp::create(b, e.argument(1), e.index(1));
+  Value place = arith::MinUIOp::create(b, next, last);
+  size_t number = &state - states.begin();
+  for (auto [index, memory] : llvm::enumerate(listStreams()))
+    if (index % states.size() == number)
+      e.prefetch(memory, place);
 }
 
 void StateGroups::encode(const State &state, const Offset &base, Value count,
@@ -313,6 +340,7 @@ void StateGroups::encode(const State &state, const Offset &base, Value count,
         state.ofGroups, [&](Value memory) { return e.loadNow(memory, group); });
   };
   auto emit = [&](const Offset &column, ArrayRef<Value> shared) {
+    prefetchNextBlock(state, base + column);
     FloatLanes x(b, e.broadcast(e.loadNow(state.numbers, column)));
     storeCodes(state, encode(state, x, shared, base + column), base + column);
     return SmallVector<Value>();

@@ -69,6 +69,8 @@ private:
   void choose(const State &state, const Offset &base, Value groups);
   void encode(const State &state, const Offset &base, Value count,
               Value groups);
+  SmallVector<Value> listStreams();
+  void prefetchNextBlock(const State &state, const Offset &element);
   void storeCodes(const State &state, IntLanes code, const Offset &offset);
   void
   forEachGroup(const State &state, Value count, Value first, Value groups,
