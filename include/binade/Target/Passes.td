@@ -79,6 +79,62 @@ def LowerTransposesPass : Pass<"binade-lower-transposes"> {
   let dependentDialects = ["::mlir::vector::VectorDialect"];
 }
 
+def LowerTableLookupsPass : Pass<"binade-lower-table-lookups"> {
+  let summary = "Look up small constant tables by permutations of registers";
+  let description = [{
+    On x86-64, a gather takes as long as a load per lane. A `vector.gather` from a constant
+    of 32-bit floats is replaced by permutations of vector registers, whose latency is that
+    of a shuffle: of tables of up to 256 elements with registers of 512 bits, and of up to
+    16 elements with registers of 256 bits. The number of elements must be a power of two.
+
+    Example (with `bits=256`):
+
+    ```mlir
+    // Before
+    memref.global "private" constant @table : memref<8xf32> =
+        dense<[0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]>
+    func.func @look_up(%index: vector<8xi32>) -> vector<8xf32> {
+      %c0 = arith.constant 0 : index
+      %mask = arith.constant dense<true> : vector<8xi1>
+      %rest = arith.constant dense<0.0> : vector<8xf32>
+      %table = memref.get_global @table : memref<8xf32>
+      %y = vector.gather %table[%c0] [%index], %mask, %rest
+          : memref<8xf32>, vector<8xi32>, vector<8xi1>, vector<8xf32> into vector<8xf32>
+      return %y : vector<8xf32>
+    }
+    ```
+
+    ```mlir
+    // After
+    memref.global "private" constant @table : memref<8xf32> =
+        dense<[0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]>
+    func.func @look_up(%index: vector<8xi32>) -> vector<8xf32> {
+      %c0 = arith.constant 0 : index
+      %mask = arith.constant dense<true> : vector<8xi1>
+      %rest = arith.constant dense<0.0> : vector<8xf32>
+      %table = memref.get_global @table : memref<8xf32>
+      %entries = arith.constant
+          dense<[0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0]> : vector<8xf32>
+      %y = llvm.call_intrinsic "llvm.x86.avx2.permps"(%entries, %index)
+          : (vector<8xf32>, vector<8xi32>) -> vector<8xf32>
+      return %y : vector<8xf32>
+    }
+    ```
+
+    Canonicalization removes the ops that are not used any more.
+
+    Requires: indices inside of the table.
+
+    Preserves: every value, bit for bit.
+  }];
+  let options = [
+    Option<"bits", "bits", "unsigned", "256",
+           "Width of vector registers: 256 (AVX2) or 512 (AVX-512)">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::vector::VectorDialect"];
+}
+
 def AddEntryPointsPass : Pass<"binade-add-entry-points", "::mlir::ModuleOp"> {
   let summary = "Add the functions by which the runtime calls kernels";
   let description = [{

@@ -134,13 +134,6 @@ static IntLanes countThresholds(FloatLanes x, CodeBookAttr book) {
   return code.resize(8);
 }
 
-IntLanes mlir::binade::findCode(FloatLanes x, CodeBookAttr book,
-                                LaneCodec::Lookup lookup) {
-  if (book.getValues().size() <= 16)
-    return countThresholds(x, book);
-  return CellTable(book).find(x, lookup);
-}
-
 /// Looks up a value of each code, in a table whose size is a power of two.
 static FloatLanes lookUpNumber(IntLanes code, ArrayRef<float> numbers,
                                LaneCodec::Lookup lookup) {
@@ -149,6 +142,32 @@ static FloatLanes lookUpNumber(IntLanes code, ArrayRef<float> numbers,
                                     b.getF32Type());
   IntLanes index = code.resize(32) & (numbers.size() - 1);
   return {b, lookup(DenseElementsAttr::get(type, numbers), index.value)};
+}
+
+/// Finds each bit of the code by one comparison, the highest bit first.
+static IntLanes searchThresholds(FloatLanes x, CodeBookAttr book,
+                                 LaneCodec::Lookup lookup) {
+  uint64_t count = llvm::PowerOf2Ceil(book.getValues().size());
+  // No number reaches a threshold of NaN.
+  SmallVector<float> thresholds(count, std::numeric_limits<float>::quiet_NaN());
+  for (unsigned code = 1; code < book.getValues().size(); ++code)
+    thresholds[code] = book.getThreshold(code);
+  IntLanes code = x.bits().constant(0);
+  for (uint64_t bit = count / 2; bit > 0; bit /= 2) {
+    IntLanes higher = code + bit;
+    FloatLanes threshold = lookUpNumber(higher, thresholds, lookup);
+    code =
+        select(x.compare(arith::CmpFPredicate::OGE, threshold), higher, code);
+  }
+  return code.resize(8);
+}
+
+IntLanes mlir::binade::findCode(FloatLanes x, CodeBookAttr book,
+                                LaneCodec::Lookup lookup) {
+  if (book.getValues().size() > 16)
+    return CellTable(book).find(x, lookup);
+  return lookup.hasRegisters ? searchThresholds(x, book, lookup)
+                             : countThresholds(x, book);
 }
 
 FloatLanes mlir::binade::findValue(IntLanes code, CodeBookAttr book,
@@ -162,8 +181,9 @@ FloatLanes mlir::binade::findLogarithm(IntLanes code, QuantizedAttr format,
   if (CodeBookAttr book = format.getBook()) {
     llvm::append_range(numbers, book.getValues().asArrayRef());
   } else {
+    // The sign, the highest bit, does not matter.
     FloatType type = format.getFormat();
-    for (unsigned bits = 0; bits < 1u << type.getWidth(); ++bits)
+    for (unsigned bits = 0; bits < 1u << (type.getWidth() - 1); ++bits)
       numbers.push_back(
           APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits))
               .convertToFloat());

@@ -12,9 +12,18 @@ namespace mlir::binade {
 /// i8 (i16 for f16), and dequantizes them.
 class LaneCodec {
 public:
-  /// Returns the elements of a constant vector at the indices of an i32 or of
-  /// lanes of i32.
-  using Lookup = llvm::function_ref<Value(DenseElementsAttr, Value)>;
+  /// Looks up elements of tables.
+  struct Lookup {
+    /// Returns the elements of a constant vector at the indices of an i32 or of
+    /// lanes of i32.
+    llvm::function_ref<Value(DenseElementsAttr, Value)> load;
+    /// Whether tables of up to 16 elements are in registers.
+    bool hasRegisters;
+
+    Value operator()(DenseElementsAttr table, Value index) const {
+      return load(table, index);
+    }
+  };
 
   explicit LaneCodec(QuantizedAttr format) : format(format) {}
 

@@ -158,10 +158,11 @@ Element Emitter::decode(QuantizedAttr format, ValueRange parts,
   LaneCodec::Shared shared;
   for (unsigned index = 1; index < operands.values.size(); ++index)
     shared.emplace_back(b, get(index));
-  FloatLanes y = LaneCodec(format).decode(
-      code, shared, [&](DenseElementsAttr table, Value index) {
-        return lookUp(table, index);
-      });
+  auto load = [&](DenseElementsAttr table, Value index) {
+    return lookUp(table, index);
+  };
+  FloatLanes y =
+      LaneCodec(format).decode(code, shared, {load, hasRegisterTables()});
   return {y.value, operands.where};
 }
 
@@ -252,12 +253,11 @@ Element Emitter::computeEncode(EncodeOp op, const Offset &offset) {
   std::optional<FloatLanes> random;
   if (format.getStochastic())
     random = get(operands.values.back());
-  IntLanes code = LaneCodec(format).encode(
-      x, shared, op.getSaturate(),
-      [&](DenseElementsAttr table, Value index) {
-        return lookUp(table, index);
-      },
-      random);
+  auto load = [&](DenseElementsAttr table, Value index) {
+    return lookUp(table, index);
+  };
+  IntLanes code = LaneCodec(format).encode(x, shared, op.getSaturate(),
+                                           {load, hasRegisterTables()}, random);
   Type type = code.typeWith(format.getCodeType());
   return {arith::BitcastOp::create(b, type, code.value), operands.where};
 }

@@ -36,14 +36,19 @@ static DialectRegistry getRegistry() {
   return registry;
 }
 
+static unsigned getVectorBits(CpuLevel level) {
+  return level == CpuLevel::V4 ? 512 : 256;
+}
+
 /// Lowers the kernel of `module` to the LLVM dialect.
-static FailureOr<KernelInfo> lower(ModuleOp module) {
+static FailureOr<KernelInfo> lower(ModuleOp module, CpuLevel level) {
   FailureOr<KernelInfo> info = replaceKernel(module, emitKernel);
   if (failed(info))
     return failure();
   PassManager passes(module.getContext());
   passes.enableVerifier(false);
   buildConversionPipeline(passes);
+  passes.addPass(createLowerTableLookupsPass({getVectorBits(level)}));
   buildTargetCpuPipeline(passes);
   if (failed(passes.run(module)))
     return failure();
@@ -73,7 +78,7 @@ static void setLevel(llvm::Module &module, CpuLevel level) {
       continue;
     function.addFnAttr("target-cpu", getName(level));
     function.addFnAttr("prefer-vector-width",
-                       level == CpuLevel::V4 ? "512" : "256");
+                       std::to_string(getVectorBits(level)));
     function.addFnAttr("no-trapping-math", "true");
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
@@ -92,7 +97,7 @@ static std::string generate(llvm::Module &module, LLVMTargetMachineRef machine,
 
 static FailureOr<EmittedCode> emitModule(ModuleOp module, CpuLevel level,
                                          CpuOutput output) {
-  FailureOr<KernelInfo> info = lower(module);
+  FailureOr<KernelInfo> info = lower(module, level);
   if (failed(info))
     return failure();
   llvm::LLVMContext context;
