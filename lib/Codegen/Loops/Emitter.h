@@ -249,9 +249,10 @@ public:
   Value pullLanes(Value value, const Offset &offset);
   /// Records that `value` at `offset` is `known` inside the current loops.
   void define(Value value, const Offset &offset, Value known);
-  /// Records the results `known` of `LaneCodec::prepareDecoding` for the
-  /// factors at `place`; `scale` is the first factor.
-  void defineDecoding(Value scale, const Offset &place, ArrayRef<Value> known);
+  /// Records the results `known` of `LaneCodec::prepareDecoding` for `factors`
+  /// at `place`.
+  void defineDecoding(ValueRange factors, const Offset &place,
+                      ArrayRef<Value> known);
   /// Records that `value` is stored in `memory`, at `offset` - `base`.
   void place(Value value, Value memory, const Offset &base);
   void forgetPlace(Value value) { homes.erase(value); }
@@ -352,8 +353,10 @@ private:
     Operation *before; ///< Insertion point of hoisted code.
     std::map<std::pair<void *, Offset>, Value> values;
     std::map<Offset, Value> numbers;
-    std::map<std::pair<void *, Offset>, SmallVector<Value>> decodings,
-        encodings;
+    /// Of the first and the last factor: formats with and without a scale of
+    /// the tensor may share scales of blocks.
+    std::map<std::tuple<void *, void *, Offset>, SmallVector<Value>> decodings;
+    std::map<std::pair<void *, Offset>, SmallVector<Value>> encodings;
   };
   struct Home {
     Value memory;

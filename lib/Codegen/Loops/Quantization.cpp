@@ -83,16 +83,22 @@ std::optional<Element> Emitter::loadPairs(Value codes, const Offset &offset) {
       where};
 }
 
-void Emitter::defineDecoding(Value scale, const Offset &place,
+static std::tuple<void *, void *, Offset> getDecodingKey(ValueRange factors,
+                                                         const Offset &place) {
+  return {factors.front().getAsOpaquePointer(),
+          factors.back().getAsOpaquePointer(), place};
+}
+
+void Emitter::defineDecoding(ValueRange factors, const Offset &place,
                              ArrayRef<Value> known) {
-  scopes[depth()].decodings[{scale.getAsOpaquePointer(), place}].assign(
+  scopes[depth()].decodings[getDecodingKey(factors, place)].assign(
       known.begin(), known.end());
 }
 
 std::pair<SmallVector<Value>, unsigned>
 Emitter::pullDecoding(QuantizedAttr format, ValueRange factors,
                       const Offset &place) {
-  std::pair key(factors.front().getAsOpaquePointer(), place);
+  auto key = getDecodingKey(factors, place);
   for (unsigned where = scopes.size(); where-- > 0;)
     if (auto found = scopes[where].decodings.find(key);
         found != scopes[where].decodings.end())

@@ -125,7 +125,7 @@ void StateGroups::updateBlock(const Offset &base, Value count) {
             return e.offsets().divide(element, state.size).quotient;
           };
           if (!state.old.empty())
-            e.defineDecoding(getFactors(state).front(), findGroup(column),
+            e.defineDecoding(getFactors(state), findGroup(column),
                              llvm::map_to_vector(state.old, [&](Value memory) {
                                return e.loadNow(memory, findGroup(local));
                              }));

@@ -360,7 +360,7 @@ void StateGroups::emitSpan(const Span &span) {
   auto compute = [&](const Offset &column) {
     e.setPlaces(column, std::nullopt);
     for (auto [state, decoding] : llvm::zip_equal(states, decodings))
-      e.defineDecoding(getFactors(state).front(),
+      e.defineDecoding(getFactors(state),
                        e.offsets().divide(column, state.size).quotient,
                        decoding);
     SmallVector<Value> results;
