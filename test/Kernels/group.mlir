@@ -271,13 +271,12 @@ func.func @step(%x: tensor<32x64xf32>) -> (tensor<2x64xf32>, tensor<32x4xf32>, t
 // -----
 
 // The users of a returned value recompute it in their kernels, and so an index that is
-// computed from it.
+// computed from it. The kernel that computes its operand returns both.
 
 // CHECK-LABEL: func.func @step
-// CHECK-NEXT:    %[[A:.*]] = binade.launch [@neg_0](%arg0)
-// CHECK-NEXT:    %[[B:.*]] = binade.launch [@cast_1](%[[A]])
-// CHECK-NEXT:    %[[C:.*]] = binade.launch [@mul_gather_2](%arg1, %[[A]])
-// CHECK-NEXT:    return %[[C]], %[[B]]
+// CHECK-NEXT:    %[[A:.*]]:2 = binade.launch [@neg_0](%arg0)
+// CHECK-NEXT:    %[[C:.*]] = binade.launch [@mul_gather_1](%arg1, %[[A]]#0)
+// CHECK-NEXT:    return %[[C]], %[[A]]#1
 func.func @step(%x: tensor<4xf32>, %t: tensor<32xf32>) -> (tensor<4xf32>, tensor<4xi64>) {
   %0 = binade.neg %x : (tensor<4xf32>) -> tensor<4xf32>
   %1 = binade.cast %0 : (tensor<4xf32>) -> tensor<4xi64>
@@ -328,4 +327,36 @@ func.func @step(%x: tensor<32x64xf32>) -> (tensor<32x64xf32>, tensor<2x64xf32>) 
   %2 = binade.abs %1 : (tensor<32x64xf32>) -> tensor<32x64xf32>
   %3 = binade.group_max %2 {size = 16, axis = -2} : (tensor<32x64xf32>) -> tensor<2x64xf32>
   return %1, %3 : tensor<32x64xf32>, tensor<2x64xf32>
+}
+
+// -----
+
+// A kernel stores a value that is recomputed for a library call, instead of its operand, if
+// no kernel recomputes it.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@tanh_cast_0](%arg0) : (tensor<32x64xf32>) -> tensor<32x64xbf16>
+// CHECK-NEXT:    %[[Y:.*]] = binade.matmul %[[A]], %arg1
+// CHECK-NEXT:    return %[[Y]]
+func.func @step(%x: tensor<32x64xf32>, %w: tensor<64x48xbf16>) -> tensor<32x48xbf16> {
+  %0 = binade.tanh %x : (tensor<32x64xf32>) -> tensor<32x64xf32>
+  %1 = binade.cast %0 : (tensor<32x64xf32>) -> tensor<32x64xbf16>
+  %2 = binade.matmul %1, %w : (tensor<32x64xbf16>, tensor<64x48xbf16>) -> tensor<32x48xbf16>
+  return %2 : tensor<32x48xbf16>
+}
+
+// -----
+
+// A value whose elements are those of other places has a kernel of its own.
+
+// CHECK-LABEL: func.func @step
+// CHECK-NEXT:    %[[M:.*]] = binade.launch [@reduce_max_0](%arg0) : (tensor<32x64xf32>) -> tensor<f32>
+// CHECK-NEXT:    %[[A:.*]] = binade.launch [@broadcast_1](%[[M]]) : (tensor<f32>) -> tensor<32x64xf32>
+// CHECK-NEXT:    %[[Y:.*]] = binade.matmul %[[A]], %arg1
+// CHECK-NEXT:    return %[[Y]]
+func.func @step(%x: tensor<32x64xf32>, %w: tensor<64x48xf32>) -> tensor<32x48xf32> {
+  %0 = binade.reduce_max %x {axes = array<i64: 0, 1>} : (tensor<32x64xf32>) -> tensor<f32>
+  %1 = binade.broadcast %0 {axes = array<i64>} : (tensor<f32>) -> tensor<32x64xf32>
+  %2 = binade.matmul %1, %w : (tensor<32x64xf32>, tensor<64x48xf32>) -> tensor<32x48xf32>
+  return %2 : tensor<32x48xf32>
 }

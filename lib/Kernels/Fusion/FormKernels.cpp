@@ -202,8 +202,8 @@ private:
       // contains them.
       bool isCopied = isRecomputed(before.getDefiningOp());
       before.replaceUsesWithIf(after, [&](OpOperand &use) {
-        return !members.contains(use.getOwner()) &&
-               !(isCopied && isRecomputed(use.getOwner()));
+        Operation *user = use.getOwner();
+        return isRecomputed(user) ? !isCopied : !members.contains(user);
       });
     }
   }
@@ -211,15 +211,16 @@ private:
   using Members = llvm::SmallPtrSet<Operation *, 8>;
 
   /// Whether ops other than members read `value`. Recomputed ops belong to
-  /// their readers.
-  static bool isReadOutside(Value value, const Members &members) {
+  /// their readers; if a member is one, only kernels recompute it.
+  static bool isReadOutside(Value value, const Members &members,
+                            bool onlyByKernels = false) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      if (members.contains(user))
-        return false;
-      return !isRecomputed(user) ||
-             llvm::any_of(user->getResults(), [&](Value result) {
-               return isReadOutside(result, members);
-             });
+      if (isRecomputed(user))
+        return llvm::any_of(user->getResults(), [&](Value result) {
+          return isReadOutside(result, members,
+                               onlyByKernels || members.contains(user));
+        });
+      return !members.contains(user) && (!onlyByKernels || isKernel(user));
     });
   }
 

@@ -6,6 +6,12 @@
 using namespace mlir;
 using namespace mlir::binade;
 
+bool mlir::binade::isKernel(Operation *op) {
+  auto kernelOp = dyn_cast<KernelOpInterface>(op);
+  return kernelOp && kernelOp.getSchedule() != Schedule::View &&
+         kernelOp.getSchedule() != Schedule::Library;
+}
+
 bool mlir::binade::isRecomputed(Operation *op) {
   auto isMarkedRecomputed = [](Operation *op) {
     auto kernelOp = dyn_cast_or_null<KernelOpInterface>(op);

@@ -58,6 +58,8 @@ public:
   }
 
 private:
+  using Moved = llvm::SmallSetVector<unsigned, 2>;
+
   //===--------------------------------------------------------------------===//
   // Groups
   //===--------------------------------------------------------------------===//
@@ -83,14 +85,7 @@ private:
 
     Moved moved;
     SmallVector<unsigned> inputs = getInputs(op, &moved);
-    std::optional<unsigned> into;
-    for (unsigned input : inputs) {
-      group.level = std::max(group.level, groups[input].level + 1);
-      if ((canJoin(groups[input], group) || isOfRows(groups[input], op)) &&
-          !moved.contains(input) && readsOwnRows(op, input) &&
-          (!into || isBetter(input, *into)))
-        into = input;
-    }
+    std::optional<unsigned> into = findInput(op, group, inputs, moved);
     if (into && mergeInputs(inputs, moved, *into))
       inputs = getInputs(op);
     // Equal multi-tensor ops share a launch, unless one depends on the other.
@@ -101,9 +96,7 @@ private:
           found != multiTensorGroups.end() &&
           !llvm::is_contained(inputs, found->second))
         into = found->second;
-    if (into && (!isRead[*into] || llvm::all_of(inputs, [&](unsigned input) {
-          return input == *into || groups[input].level < groups[*into].level;
-        }))) {
+    if (into && isWithoutCycle(*into, inputs)) {
       join(op, group.schedule, *into, inputs);
     } else {
       for (unsigned input : inputs)
@@ -117,6 +110,28 @@ private:
       shareReading(own);
   }
 
+  /// Returns the group among `inputs` that `op`, alone in `group`, should join.
+  std::optional<unsigned> findInput(Operation *op, FusionGroup &group,
+                                    ArrayRef<unsigned> inputs,
+                                    const Moved &moved) {
+    std::optional<unsigned> into;
+    for (unsigned input : inputs) {
+      group.level = std::max(group.level, groups[input].level + 1);
+      if ((canJoin(groups[input], group) || isOfRows(groups[input], op)) &&
+          !moved.contains(input) && readsOwnRows(op, input) &&
+          (!into || isBetter(input, *into)))
+        into = input;
+    }
+    return into;
+  }
+
+  /// Whether no cycle forms if an op that reads `inputs` joins group `into`.
+  bool isWithoutCycle(unsigned into, ArrayRef<unsigned> inputs) const {
+    return !isRead[into] || llvm::all_of(inputs, [&](unsigned input) {
+      return input == into || groups[input].level < groups[into].level;
+    });
+  }
+
   /// Multi-tensor ops with equal keys may share a launch.
   static std::pair<OperationName, Attribute> getLaunchKey(Operation *op) {
     return {op->getName(), op->getAttr(kReleaseAttr)};
@@ -126,8 +141,6 @@ private:
     return std::pair(!isRead[into], groups[into].level) >
            std::pair(!isRead[than], groups[than].level);
   }
-
-  using Moved = llvm::SmallSetVector<unsigned, 2>;
 
   /// Merges the other groups among `inputs` into group `into` if they are
   /// elementwise, have the same loops, and neither group depends on the other.
@@ -362,12 +375,6 @@ private:
     groupOf[op] = into;
   }
 
-  static bool isKernel(Operation *op) {
-    auto kernelOp = dyn_cast<KernelOpInterface>(op);
-    return kernelOp && kernelOp.getSchedule() != Schedule::View &&
-           kernelOp.getSchedule() != Schedule::Library;
-  }
-
   static bool isMultiTensor(Operation *op) {
     auto kernelOp = dyn_cast<KernelOpInterface>(op);
     return kernelOp && kernelOp.getSchedule() == Schedule::MultiTensor;
@@ -422,8 +429,9 @@ private:
     return all;
   }
 
-  /// Gives a recomputed op a kernel of its own, because a library call, a view
-  /// or the function's caller reads it from memory.
+  /// Assigns a recomputed op to a group, because a library call, a view or the
+  /// function's caller reads it from memory: to that of an operand, which has
+  /// the operand in registers, or to one of its own.
   void materialize(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !isRecomputed(op) || groupOf.contains(op))
@@ -433,16 +441,21 @@ private:
         getPhase(op), findEvery(op),         0};
     if (group.shape.empty())
       group.schedule = Schedule::Scalars;
-    SmallVector<unsigned> inputs = getInputs(op);
-    // The kernel that computes a scalar also computes a cast of it.
-    if (group.schedule == Schedule::Scalars && inputs.size() == 1 &&
-        canJoin(groups[inputs.front()], group))
-      return join(op, group.schedule, inputs.front(), inputs);
-    for (unsigned input : inputs) {
-      group.level = std::max(group.level, groups[input].level + 1);
+    Moved moved;
+    SmallVector<unsigned> inputs = getInputs(op, &moved);
+    std::optional<unsigned> into = findInput(op, group, inputs, moved);
+    if (into && keepsPlaces(op) && isWithoutCycle(*into, inputs))
+      return join(op, group.schedule, *into, inputs);
+    for (unsigned input : inputs)
       isRead[input] = true;
-    }
     add(op, std::move(group));
+  }
+
+  /// Whether each element of `op` depends on the one at its place in the first
+  /// operand, as in a cast or a dequantization.
+  static bool keepsPlaces(Operation *op) {
+    return !isMovement(op) && !op->hasTrait<ReadsNeighbors>() &&
+           getShape(op->getOperand(0)) == getShape(op->getResult(0));
   }
 
   //===--------------------------------------------------------------------===//

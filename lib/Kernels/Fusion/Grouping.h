@@ -50,6 +50,9 @@ Schedule getSchedule(Operation *op);
 /// Whether `op`, if any, computes each element from one of each operand.
 bool isElementwiseKernel(Operation *op);
 
+/// Whether `op` is computed in a kernel, rather than by a library or as a view.
+bool isKernel(Operation *op);
+
 /// Whether kernels recompute `op` instead of loading its result.
 bool isRecomputed(Operation *op);
 

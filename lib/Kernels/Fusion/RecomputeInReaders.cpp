@@ -70,14 +70,16 @@ public:
   ArrayRef<const FusionGroup *> get() const { return found.getArrayRef(); }
 
 private:
-  void add(Value value) {
+  /// Adds the readers of `value`; `isStored` if the kernel stores it for ops
+  /// that are not kernels.
+  void add(Value value, bool isStored = false) {
     for (Operation *user : value.getUsers()) {
       const FusionGroup *group = groups.find(user);
-      if (!group && isRecomputed(user)) {
-        add(user->getResult(0));
+      if (isRecomputed(user) && (!group || group == own)) {
+        add(user->getResult(0), isStored || group == own);
         continue;
       }
-      if (group == own)
+      if (group == own || (isStored && !isKernel(user)))
         continue;
       onlyKernels &=
           group && group->phase == own->phase && !findEvery(user) &&
