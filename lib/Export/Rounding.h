@@ -17,8 +17,8 @@ struct RandomCounter {
 std::array<std::string, 4> drawWords(OnnxWriter &w, const RandomCounter &from);
 /// Converts a word to a multiple of 2^-24 in [0, 1).
 std::string getUniform(OnnxWriter &w, const std::string &word);
-/// Draws a uniform value for each element of a tensor of `shape`, by `rng` =
-/// (seed, step).
+/// Draws a uniform value for each element of a tensor of `shape`, four per
+/// counter, by `rng` = (seed, step).
 std::string drawUniform(OnnxWriter &w, const std::string &rng, int64_t stream,
                         ArrayRef<int64_t> shape);
 

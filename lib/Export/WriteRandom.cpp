@@ -79,12 +79,17 @@ std::string mlir::binade::convert::drawUniform(OnnxWriter &w,
                                                const std::string &rng,
                                                int64_t stream,
                                                ArrayRef<int64_t> shape) {
-  std::string index =
-      w.reshape(w.addRange(ShapedType::getNumElements(shape)), shape);
+  int64_t elements = ShapedType::getNumElements(shape);
+  std::string index = w.addRange(llvm::divideCeil(elements, 4));
   std::string seed = w.add("Gather", {rng, w.addInt(0)});
   std::string step = w.add("Gather", {rng, w.addInt(1)});
-  return getUniform(
-      w, drawWords(w, {index, w.addInt(stream), step, seed}).front());
+  SmallVector<std::string> numbers;
+  for (const std::string &word :
+       drawWords(w, {index, w.addInt(stream), step, seed}))
+    numbers.push_back(w.reshape(getUniform(w, word), {-1, 1}));
+  std::string rows = w.add("Concat", numbers);
+  w.setInt("axis", 1);
+  return w.reshape(w.slice(w.reshape(rows, {-1}), {0}, {elements}), shape);
 }
 
 /// Returns the scalar of which `x` is a broadcast, or `x`.
@@ -95,8 +100,18 @@ static std::string getWord(OnnxWriter &w, Value x) {
 }
 
 void mlir::binade::convert::writeRandom(OnnxWriter &w, RandomUniformOp op) {
+  std::string index = w.get(op.getIndex()), counter = index;
+  if (op.getPerCounter() == 4)
+    counter = w.add("Div", {index, w.addInt(4)});
   std::array<std::string, 4> words =
-      drawWords(w, {w.get(op.getIndex()), w.addInt(op.getStream()),
-                    getWord(w, op.getStep()), getWord(w, op.getSeed())});
-  w.set(op.getY(), getUniform(w, words.front()));
+      drawWords(w, {counter, w.addInt(op.getStream()), getWord(w, op.getStep()),
+                    getWord(w, op.getSeed())});
+  std::string number = getUniform(w, words.front());
+  if (op.getPerCounter() == 4) {
+    std::string place = w.add("Mod", {index, w.addInt(4)});
+    for (int64_t which : {1, 2, 3})
+      number = w.add("Where", {w.add("Equal", {place, w.addInt(which)}),
+                               getUniform(w, words[which]), number});
+  }
+  w.set(op.getY(), number);
 }

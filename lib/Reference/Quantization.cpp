@@ -213,7 +213,7 @@ static void evaluateQuantize(QuantizeOp op, Evaluation &e) {
   const Tensor &x = e[op.getX()];
   auto draw = [&](int64_t index) {
     ArrayRef<int64_t> rng = e[op.getRng()].getIntegers();
-    return drawUniform(index, rng[0], rng[1], *op.getStream()).front();
+    return drawElement(index, rng[0], rng[1], *op.getStream());
   };
   std::optional<float> amax;
   if (op.getAmax())

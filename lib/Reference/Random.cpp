@@ -39,12 +39,21 @@ std::array<float, 4> mlir::binade::drawUniform(int64_t index, int64_t seed,
   return numbers;
 }
 
+float mlir::binade::drawElement(int64_t index, int64_t seed, int64_t step,
+                                int64_t stream) {
+  auto place = static_cast<uint64_t>(index);
+  return drawUniform(static_cast<int64_t>(place / 4), seed, step,
+                     stream)[place % 4];
+}
+
 static void evaluateRandomUniform(RandomUniformOp op, Evaluation &e) {
   ArrayRef<int64_t> index = e[op.getIndex()].getIntegers(),
                     seed = e[op.getSeed()].getIntegers(),
                     step = e[op.getStep()].getIntegers();
   for (auto [i, y] : llvm::enumerate(e.result().getFloats()))
-    y = drawUniform(index[i], seed[i], step[i], op.getStream()).front();
+    y = op.getPerCounter() == 1
+            ? drawUniform(index[i], seed[i], step[i], op.getStream()).front()
+            : drawElement(index[i], seed[i], step[i], op.getStream());
 }
 
 /// Dropout and its gradient, which keep the same elements.

@@ -13,6 +13,10 @@ namespace mlir::binade {
 std::array<float, 4> drawUniform(int64_t index, int64_t seed, int64_t step,
                                  int64_t stream);
 
+/// Returns the number of element `index`, if each counter gives those of four
+/// elements.
+float drawElement(int64_t index, int64_t seed, int64_t step, int64_t stream);
+
 } // namespace mlir::binade
 
 #endif // BINADE_LIB_REFERENCE_RANDOM_H

@@ -40,6 +40,14 @@ func.func @stream_of_33_bits(%a: tensor<8xi64>, %b: tensor<8xi64>, %c: tensor<8x
 
 // -----
 
+func.func @three_per_counter(%a: tensor<8xi64>, %b: tensor<8xi64>, %c: tensor<8xi64>) {
+  // expected-error@+1 {{'binade.random_uniform' op expects 1 or 4 elements per counter, got 3}}
+  %r = binade.random_uniform %a, %b, %c {per_counter = 3 : i64, stream = 0 : i64} : (tensor<8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
 func.func @one_seed_for_all(%a: tensor<8xi64>, %b: tensor<i64>, %c: tensor<i64>) {
   // expected-error@+1 {{'binade.random_uniform' op requires the same shape for all operands and results}}
   %r = binade.random_uniform %a, %b, %c {stream = 0 : i64} : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xf32>

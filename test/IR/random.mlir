@@ -20,5 +20,8 @@ func.func @uniform(%index: tensor<8xi64>, %seed: tensor<8xi64>, %step: tensor<8x
   // CHECK-NEXT: binade.random_uniform %arg0, %arg1, %arg2 {stream = 0 : i64}
   %y = binade.random_uniform %index, %seed, %step {stream = 0 : i64}
     : (tensor<8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xf32>
+  // CHECK-NEXT: binade.random_uniform %arg0, %arg1, %arg2 {per_counter = 4 : i64, stream = 1 : i64}
+  %z = binade.random_uniform %index, %seed, %step {per_counter = 4 : i64, stream = 1 : i64}
+    : (tensor<8xi64>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xf32>
   return %y : tensor<8xf32>
 }

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "python"))
 import make_nvfp4 as nvfp4  # noqa: E402
-from support.philox import draw_uniform  # noqa: E402
+from support.philox import draw_elements  # noqa: E402
 
 F32 = np.float32
 # The value that the largest magnitude of a block is mapped to, and the largest scale before the
@@ -25,7 +25,7 @@ SEED, STEP, STREAM = 0x123456789ABCDE, 41, 9
 
 
 def draw(count, step=STEP):
-    return draw_uniform(count, SEED, step, STREAM)[0]
+    return draw_elements(count, SEED, step, STREAM)
 
 
 def count_scales(shape):

@@ -75,14 +75,15 @@ LogicalResult verifyDropout(Operation *op, const APFloat &ratio,
                             int64_t stream);
 /// Builds the `random_uniform` of the elements `index`, an i64 tensor.
 Value buildRandomValues(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
-                        Value index);
+                        Value index, int64_t perCounter = 1);
 /// Builds `x` in f32, with the elements scaled whose random value `uniform` is
 /// at least `ratio`, and the others replaced by 0.
 Value buildDropout(ImplicitLocOpBuilder &b, Value x, Value uniform,
                    const APFloat &ratio);
-/// Builds a `random_uniform` of `shape`, with one value per element.
+/// Builds a `random_uniform` of `shape`, with one value per element and
+/// `perCounter` values per counter.
 Value buildRandomTensor(ImplicitLocOpBuilder &b, Value rng, int64_t stream,
-                        ArrayRef<int64_t> shape);
+                        ArrayRef<int64_t> shape, int64_t perCounter = 1);
 FailureOr<SmallVector<Value>> decomposeDropout(ImplicitLocOpBuilder &b, Value x,
                                                Value rng, const APFloat &ratio,
                                                int64_t stream, Type type);

@@ -1,6 +1,7 @@
 //===- Emitter.cpp - Loops, scopes and indices of kernels -----------------===//
 
 #include "Emitter.h"
+#include "RandomNumbers.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -50,6 +51,7 @@ Emitter::Emitter(func::FuncOp kernel, ModuleOp formulas, ModuleOp module,
   b.setInsertionPointToStart(entry);
   func::ReturnOp::create(b);
   push(entry, nullptr);
+  vectorsPerIteration = chooseVectorsPerIteration(kernel);
 }
 
 Value Emitter::resultBuffer(unsigned index) {
@@ -137,7 +139,7 @@ SmallVector<Value> Emitter::columns(int64_t count, ValueRange carried,
   int64_t whole = count / width * width, tail = count % width;
   SmallVector<Value> values(carried);
   if (whole > 0)
-    values = wholeColumns(index(0), index(whole), whole, values, body);
+    values = wholeColumns(index(0), index(whole), whole, whole, values, body);
   if (tail > 0)
     values = whereFirst(values, [&](ValueRange now) {
       laneCount = tail;
@@ -156,7 +158,8 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
   int64_t whole = count / width * width, tail = count % width;
   Value last = arith::AddIOp::create(b, begin, index(size));
   Value end = arith::MinUIOp::create(b, last, index(whole));
-  SmallVector<Value> values = wholeColumns(begin, end, whole, carried, body);
+  SmallVector<Value> values =
+      wholeColumns(begin, end, size, whole, carried, body);
   if (tail > 0) {
     Value isLast =
         arith::CmpIOp::create(b, arith::CmpIPredicate::uge, last, index(count));
@@ -171,21 +174,33 @@ SmallVector<Value> Emitter::columnBlock(Value begin, int64_t size,
   return values;
 }
 
-/// Emits a loop over [begin, end) in full vectors, where end <= `whole`.
-SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t whole,
-                                         ValueRange carried, Columns body) {
+/// Emits a loop over [begin, end) in full vectors, where end <= `whole` and
+/// `begin` is a multiple of `size`.
+SmallVector<Value> Emitter::wholeColumns(Value begin, Value end, int64_t size,
+                                         int64_t whole, ValueRange carried,
+                                         Columns body) {
   llvm::SaveAndRestore perThread(team.isPerThread, true);
-  int64_t step = width;
+  int64_t vectors = vectorsPerIteration;
+  if (size % (vectors * width) != 0 || whole % (vectors * width) != 0)
+    vectors = 1;
+  int64_t step = vectors * width;
   if (team.member) {
     step *= team.size;
     Value first = arith::MulIOp::create(b, team.member, index(width));
     begin = arith::AddIOp::create(b, begin, first);
   }
   laneCount = width;
+  int64_t columns = vectors * width;
   return loop(begin, end, step, carried, [&](Value column, ValueRange now) {
-    Offset offset =
-        space.counter(column, whole / width, depth(), width) * width;
-    return body(offset + space.lanes(width), now);
+    Offset first =
+        space.counter(column, whole / columns, depth(), columns) * columns +
+        space.lanes(width);
+    SmallVector<Value> values(now);
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      llvm::SaveAndRestore left(vectorsLeft, vectors - vector);
+      values = body(first + Offset(vector * width), values);
+    }
+    return values;
   });
 }
 

@@ -237,6 +237,9 @@ public:
   int64_t lanes() const { return laneCount; }
   /// Returns the lanes of a full vector.
   int64_t wholeLanes() const { return width; }
+  /// Returns how many adjacent vectors, from the current one on, an iteration
+  /// of the loop over columns computes.
+  int64_t adjacentVectors() const { return vectorsLeft; }
 
   //===--------------------------------------------------------------------===//
   // Values
@@ -444,8 +447,9 @@ private:
   /// Combines a value of each of as many adjacent threads.
   using WarpCombination = llvm::function_ref<Value(Value, int64_t)>;
   Value combineWarps(Value own, const WarpCombination &combine);
-  SmallVector<Value> wholeColumns(Value begin, Value end, int64_t whole,
-                                  ValueRange carried, Columns body);
+  SmallVector<Value> wholeColumns(Value begin, Value end, int64_t size,
+                                  int64_t whole, ValueRange carried,
+                                  Columns body);
   /// Emits `body` in the first thread of a team; the other threads get
   /// `carried`.
   SmallVector<Value>
@@ -476,6 +480,7 @@ private:
   bool sharesItems = false;
   Value hasPlace; ///< Whether the thread has an element; null: always.
   int64_t width = kLanes;
+  int64_t vectorsPerIteration = 1, vectorsLeft = 1;
   unsigned pass = 0;
   bool sharesTables = false;
   bool hasFailed = false;

@@ -3,6 +3,7 @@
 #include "Emitter.h"
 #include "Movement.h"
 #include "Positions.h"
+#include "RandomNumbers.h"
 #include "binade/IR/Accuracy.h"
 #include "binade/IR/Build.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -112,6 +113,8 @@ Element Emitter::compute(Value value, const Offset &offset) {
 Element Emitter::computeElementwise(Operation *op, const Offset &offset) {
   if (std::optional<Element> found = comparePosition(*this, op, offset))
     return *found;
+  if (std::optional<Element> drawn = drawTogether(*this, op, offset))
+    return *drawn;
   unsigned where = 0;
   SmallVector<Value> operands;
   bool hasVector = false;

@@ -11,6 +11,9 @@ using namespace mlir::binade;
 #define GET_OP_CLASSES
 #include "binade/IR/Ops/Quantization.cpp.inc"
 
+/// Random numbers per counter: all that it gives.
+static constexpr int64_t kPerCounter = 4;
+
 static ArrayRef<int64_t> getShape(Value x) {
   return cast<RankedTensorType>(x.getType()).getShape();
 }
@@ -406,7 +409,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
             : chooseBlockScales(b, amax, largest, format);
     if (format.correctsScales())
       correctScales(b, factors, largest, x, getFormat(), arranged, addUp,
-                    buildRandomTensor(b, getRng(), *getStream(), scaleShape));
+                    buildRandomTensor(b, getRng(), *getStream(), scaleShape,
+                                      kPerCounter));
   } else {
     auto chosen = ChooseScaleOp::create(b, amax, smallest, arranged);
     factors = {chosen.getScale(), chosen.getFactor(), Value()};
@@ -414,7 +418,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   }
   SmallVector<Value> rest(expansion);
   if (format.getStochastic()) {
-    Value random = buildRandomTensor(b, getRng(), *getStream(), shape);
+    Value random =
+        buildRandomTensor(b, getRng(), *getStream(), shape, kPerCounter);
     rest.push_back(rows ? arrangeRows(b, random, format) : random);
   }
   Value codes = EncodeOp::create(

@@ -18,7 +18,10 @@ LogicalResult mlir::binade::verifyStream(Operation *op, int64_t stream) {
 }
 
 LogicalResult RandomUniformOp::verify() {
-  return verifyStream(*this, getStream());
+  if (getPerCounter() != 1 && getPerCounter() != 4) // C2
+    return emitOpError("expects 1 or 4 elements per counter, got ")
+           << getPerCounter();
+  return verifyStream(*this, getStream()); // C1
 }
 
 LogicalResult mlir::binade::verifyDropout(Operation *op, const APFloat &ratio,
@@ -50,21 +53,23 @@ Value mlir::binade::buildRngWord(ImplicitLocOpBuilder &b, Value rng,
 }
 
 Value mlir::binade::buildRandomValues(ImplicitLocOpBuilder &b, Value rng,
-                                      int64_t stream, Value index) {
+                                      int64_t stream, Value index,
+                                      int64_t perCounter) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(index.getType()).getShape();
   auto word = [&](int64_t which) {
     return buildBroadcast(b, buildRngWord(b, rng, which), {}, shape);
   };
   return RandomUniformOp::create(b,
                                  RankedTensorType::get(shape, b.getF32Type()),
-                                 index, word(0), word(1), stream);
+                                 index, word(0), word(1), stream, perCounter);
 }
 
 Value mlir::binade::buildRandomTensor(ImplicitLocOpBuilder &b, Value rng,
-                                      int64_t stream, ArrayRef<int64_t> shape) {
+                                      int64_t stream, ArrayRef<int64_t> shape,
+                                      int64_t perCounter) {
   auto indices = RankedTensorType::get(shape, b.getI64Type());
-  return buildRandomValues(b, rng, stream,
-                           IotaOp::create(b, indices, IntegerAttr()));
+  return buildRandomValues(
+      b, rng, stream, IotaOp::create(b, indices, IntegerAttr()), perCounter);
 }
 
 Value mlir::binade::buildDropout(ImplicitLocOpBuilder &b, Value x,
@@ -159,7 +164,19 @@ Value mlir::binade::buildUniform(ImplicitLocOpBuilder &b, Value word) {
 Value RandomUniformOp::buildScalar(ImplicitLocOpBuilder &b,
                                    ValueRange operands) {
   Value index = operands[0], seed = operands[1], step = operands[2];
-  Value stream = Words{b, index}.constant(getStream());
-  return buildUniform(b,
-                      buildRandomWords(b, index, stream, step, seed).front());
+  Words w{b, index};
+  Value stream = w.constant(getStream());
+  if (getPerCounter() == 1)
+    return buildUniform(b,
+                        buildRandomWords(b, index, stream, step, seed).front());
+  Value counter = arith::ShRUIOp::create(b, index, w.constant(2));
+  std::array<Value, 4> words = buildRandomWords(b, counter, stream, step, seed);
+  auto choose = [&](uint64_t bit, Value zero, Value one) -> Value {
+    Value isZero = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::eq,
+        arith::AndIOp::create(b, index, w.constant(bit)), w.constant(0));
+    return arith::SelectOp::create(b, isZero, zero, one);
+  };
+  return buildUniform(b, choose(2, choose(1, words[0], words[1]),
+                                choose(1, words[2], words[3])));
 }

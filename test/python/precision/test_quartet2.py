@@ -10,7 +10,7 @@ import numpy as np
 from support.hadamard import step_signs, transform
 from support.nvfp4 import same
 from support.paths import ROOT
-from support.philox import draw_uniform
+from support.philox import draw_elements
 from support.quantized_products import (
     BACKENDS,
     OPT,
@@ -51,7 +51,7 @@ def quantize(x, stream, isColumn):
     x = transform(x, 128, step_signs(128, SEED, STEP), axis=0 if isColumn else 1)
     x = x.T.copy() if isColumn else x
     count, shape = x.size // 16, (x.shape[0], x.shape[1] // 16)
-    random = draw_uniform(count, SEED, STEP, stream)[0]
+    random = draw_elements(count, SEED, STEP, stream)
     random = random.reshape(shape[::-1]).T if isColumn else random.reshape(shape)
     codes, scales, tensor = published.quantize(x, random)
     values = nvfp4.dequantize(codes, scales, tensor).astype(float)

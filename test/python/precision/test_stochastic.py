@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.codec import FLOATS, formats, load_book, write_book
-from support.philox import draw_uniform
+from support.philox import draw_elements, draw_uniform
 from support.reference import BF16, F16, evaluate
 
 F32 = np.float32
@@ -80,7 +80,7 @@ def test_quantized_floats(element, sharing, backend):
         "per_block<16, 8>": row // 16 * 8 + column // 8,
     }[sharing]  # fmt: skip
     y = (x / np.ravel(scale)[place]).astype(F32).astype(np.float64)
-    random = draw_uniform(x.size, SEED, STEP, 9)[0].reshape(shape)
+    random = draw_elements(x.size, SEED, STEP, 9).reshape(shape)
     largest = float(ml_dtypes.finfo(dtype).max)
     expected = round_randomly(np.clip(y, -largest, largest), magnitudes(dtype), random)
     np.testing.assert_array_equal(codes.astype(np.float64), expected)
@@ -105,7 +105,7 @@ def test_codes_of_code_books(size, backend):
     high = np.minimum(low + 1, size - 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         way = (y - values[low]) / (values[high] - values[low])
-    random = draw_uniform(5001, SEED, STEP, 9)[0]
+    random = draw_elements(5001, SEED, STEP, 9)
     np.testing.assert_array_equal(codes, np.where(random < way, high, low))
     inside = high > low
     spacing = (values[high] - values[low])[inside]

@@ -18,12 +18,12 @@ def philox(counter, key):
     return c
 
 
-def uniform(index, seed, step, stream):
+def uniform(index, seed, step, stream, word=0):
     low, high = (lambda x: x & 0xFFFFFFFF), (lambda x: x >> 32 & 0xFFFFFFFF)
     words = philox(
         [low(index), high(index), low(stream), low(step)], [low(seed), high(seed)]
     )
-    return (words[0] >> 8) * 2.0**-24
+    return (words[word] >> 8) * 2.0**-24
 
 
 def test_philox_returns_the_published_answers():
@@ -45,6 +45,16 @@ def test_random_uniform():
     ]
     np.testing.assert_array_equal(y, np.array(expected, F32))
     assert ((0 <= y) & (y < 1)).all()
+
+
+def test_four_elements_per_counter():
+    index = np.array([0, 1, 2, 3, 4, 2**32 - 1, 2**40 + 6])
+    seed, step = np.full(7, 12345678901), np.full(7, 2**31 + 5)
+    (y,) = evaluate_op("random_uniform", [index, seed, step], [((7,), F32)],
+                       "per_counter = 4 : i64, stream = 3 : i64")  # fmt: skip
+    expected = [uniform(int(i) // 4, int(seed[0]), int(step[0]), 3, int(i) % 4)
+                for i in index]  # fmt: skip
+    np.testing.assert_array_equal(y, np.array(expected, F32))
 
 
 @pytest.mark.parametrize("op", ["dropout", "dropout_grad"])

@@ -23,3 +23,9 @@ def draw_uniform(count, seed, step, stream):
     """The words of `draw_words` as values in [0, 1)."""
     words = draw_words(count, seed, step, stream)
     return [(word >> np.uint64(8)).astype(np.float64) * 2.0**-24 for word in words]
+
+
+def draw_elements(count, seed, step, stream):
+    """Values in [0, 1) of `count` elements, of which each counter gives four."""
+    words = draw_uniform(-(-count // 4), seed, step, stream)
+    return np.stack(words, axis=1).ravel()[:count]

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 from support.nvfp4 import same
 from support.paths import ROOT
-from support.philox import draw_uniform
+from support.philox import draw_elements
 from support.quantized_products import (
     IN,
     OUT,
@@ -52,7 +52,7 @@ def run(policy, rows, backend, step=STEP, **values):
     random = [
         None
         if stream is None
-        else draw_uniform(rows * width, SEED, step, stream)[0].reshape(rows, width).T
+        else draw_elements(rows * width, SEED, step, stream).reshape(rows, width).T
         for stream, width in zip(streams, (IN, OUT))
     ]
     return outputs, v, list(zip([codes[:3], codes[3:]], random))

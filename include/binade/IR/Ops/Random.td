@@ -11,15 +11,17 @@ def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
     DeclareOpInterfaceMethods<KernelOpInterface, ["getSchedule"]>]> {
   let summary = "random elements, uniform in [0, 1)";
   let description = [{
-    The upper 24 bits of the first word that Philox4x32-10 (Salmon et al., 2011) draws from
-    the counter (low and high word of `index`, `stream`, low word of `step`) with the key
-    (low and high word of `seed`), divided by 2^24. So an element depends on seed, step,
-    stream and index alone. Operands and result have one shape; an empty tensor gives an
+    The upper 24 bits of a word that Philox4x32-10 (Salmon et al., 2011) draws with the key
+    (low and high word of `seed`), divided by 2^24: of word `index` mod `per_counter` of the
+    four that the counter (low and high word of `index` / `per_counter`, `stream`, low word
+    of `step`) gives. So an element depends on seed, step, stream and index alone. With
+    `per_counter = 4`, no word is drawn in vain. Operands and result have one shape; an empty tensor gives an
     empty tensor. The op has no gradient.
 
     Constraints:
 
     - (C1) `stream` fits in an unsigned word of 32 bits.
+    - (C2) `per_counter` is 1 or 4.
 
     Example:
 
@@ -29,7 +31,7 @@ def Binade_RandomUniformOp : Binade_Op<"random_uniform", [
     ```
   }];
   let arguments = (ins IntegerTensor:$index, IntegerTensor:$seed, IntegerTensor:$step,
-                       I64Attr:$stream);
+                       I64Attr:$stream, DefaultValuedAttr<I64Attr, "1">:$per_counter);
   let results = (outs StaticF32Tensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
