@@ -3,7 +3,6 @@ rounds to 0."""
 
 from __future__ import annotations
 
-import math
 import statistics
 
 from training import COURSE, MODEL, Runs, find_text, table
@@ -24,12 +23,14 @@ def run(runs: Runs, seeds: int) -> None:
     rows = []
     for i, (optimizer, kind) in enumerate(cells):
         records = trained[i * seeds : (i + 1) * seeds]
-        losses = [record["loss"] for record in records]
-        finished = [loss for loss in losses if math.isfinite(loss)]
+        # The loss of a run that stopped is that before its first step.
+        losses = [record["loss"] for record in records if record["code"] == 0]
+        ends = [len(record["training"]) for record in records if record["code"]]
         rows.append([
-            optimizer, kind, f"{len(losses) - len(finished)} of {seeds}",
-            f"{statistics.median(finished):.4f}" if finished else "",
-            f"{min(finished):.4f} to {max(finished):.4f}" if finished else "",
+            f"`{optimizer}`", kind, f"{len(losses)} of {seeds}",
+            f"{statistics.median(losses):.4f}" if losses else "",
+            f"{min(losses):.4f} to {max(losses):.4f}" if losses else "",
+            f"{min(ends)} to {max(ends)}" if ends else "",
         ])  # fmt: skip
-    print(table(["optimizer", "states", "stopped by their numbers", "held-out loss, median",
-                 "of seeds"], rows))  # fmt: skip
+    print(table(["optimizer", "states", "runs that end", "held-out loss, median", "of seeds",
+                 "others stop after steps"], rows))  # fmt: skip
