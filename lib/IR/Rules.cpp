@@ -21,6 +21,14 @@ bool mlir::binade::drawsRandomValue(func::FuncOp formula) {
   return role && role.getValue() == Role::Rng;
 }
 
+std::optional<unsigned> mlir::binade::findEvaluationOffset(OptimizerOp rule) {
+  for (auto [index, state] :
+       llvm::enumerate(rule.getStates().getAsRange<SettingAttr>()))
+    if (state.getName() == kEvaluationOffset)
+      return index;
+  return std::nullopt;
+}
+
 SmallVector<func::FuncOp> mlir::binade::getPrepares(OptimizerOp rule) {
   SmallVector<func::FuncOp> found;
   std::string name = getPrepareName(rule);
@@ -268,15 +276,6 @@ public:
     return inputs;
   }
 
-private:
-  Value view(Value x) {
-    auto getShape = [](Value x) {
-      return cast<RankedTensorType>(x.getType()).getShape();
-    };
-    bool isLikeParameter = getShape(x) == getShape(op.getParameter());
-    return isLikeParameter ? buildReshape(b, x, shape) : x;
-  }
-
   /// Returns the f32 value of the parameter.
   Value buildParameter() {
     switch (op.getMaster()) {
@@ -291,6 +290,15 @@ private:
     default:
       return buildCast(b, view(op.getParameter()), b.getF32Type());
     }
+  }
+
+private:
+  Value view(Value x) {
+    auto getShape = [](Value x) {
+      return cast<RankedTensorType>(x.getType()).getShape();
+    };
+    bool isLikeParameter = getShape(x) == getShape(op.getParameter());
+    return isLikeParameter ? buildReshape(b, x, shape) : x;
   }
 
   Value buildGradient() {
@@ -315,6 +323,12 @@ private:
   ArrayRef<int64_t> shape;
 };
 } // namespace
+
+Value mlir::binade::buildWideParameter(ImplicitLocOpBuilder &b,
+                                       OptimizerUpdateOp op) {
+  auto type = cast<RankedTensorType>(op.getParameter().getType());
+  return PrepareInputs(b, op, type.getShape()).buildParameter();
+}
 
 FailureOr<SmallVector<Value>>
 OptimizerUpdateOp::decompose(ImplicitLocOpBuilder &b) {

@@ -135,6 +135,10 @@ public:
     if (rate == hypers.end())
       return rule.emitError("has no setting '")
              << kRate << "', which '" << kUpdateCap << "' multiplies";
+    if (findEvaluationOffset(rule))
+      return rule.emitError("evaluates other weights than the parameter, "
+                            "whose changes alone '")
+             << kUpdateCap << "' caps; leave it out";
     if (drawsRandomValue(update))
       return update.emitError("draws random values, which '")
              << kUpdateCap << "' cannot reproduce";

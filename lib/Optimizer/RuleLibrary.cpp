@@ -103,6 +103,11 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
             explainViolation(prepare, states, scalars.getNumResults());
         !wrong.empty())
       return prepare.emitError("'@") << prepare.getName() << "' " << wrong;
+  std::optional<unsigned> offset = findEvaluationOffset(optimizer);
+  for (func::FuncOp prepare : prepares)
+    if (offset && !isElementwise(prepare, *offset))
+      return prepare.emitError("needs the shape of the parameter for state '")
+             << kEvaluationOffset << "', which is added to it";
   // All forms of `prepare` pass the same number of values to `update`.
   func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
   for (func::FuncOp other : prepares)

@@ -2,6 +2,7 @@
 
 #include "Results.h"
 #include "binade/IR/Build.h"
+#include "binade/IR/Rules.h"
 #include "binade/Programs/Passes.h"
 
 namespace mlir::binade {
@@ -59,6 +60,32 @@ static void replaceTrainingOps(func::FuncOp function) {
   }
 }
 
+/// Replaces parameters by the weights for evaluation, where the rule that
+/// updates them has others.
+static void replaceParameters(func::FuncOp function) {
+  ImplicitLocOpBuilder b(function.getLoc(), function.getContext());
+  for (auto update : function.front().getOps<OptimizerUpdateOp>()) {
+    auto rule = SymbolTable::lookupNearestSymbolFrom<OptimizerOp>(
+        update, update.getOptimizerAttr());
+    std::optional<unsigned> offset = findEvaluationOffset(rule);
+    if (!offset)
+      continue;
+    b.setInsertionPointToStart(&function.front());
+    b.setLoc(update.getLoc());
+    Value parameter = update.getParameter();
+    SmallPtrSet<Operation *, 8> readers(parameter.getUsers().begin(),
+                                        parameter.getUsers().end());
+    unsigned first = update.getKeptStates()[*offset].first;
+    Value weight =
+        AddOp::create(b, buildWideParameter(b, update),
+                      buildCast(b, update.getStates()[first], b.getF32Type()));
+    weight = buildCast(b, weight, getElementTypeOrSelf(parameter));
+    parameter.replaceUsesWithIf(weight, [&](OpOperand &use) {
+      return readers.contains(use.getOwner());
+    });
+  }
+}
+
 namespace {
 struct ExtractEvaluationPass
     : impl::ExtractEvaluationPassBase<ExtractEvaluationPass> {
@@ -72,6 +99,7 @@ struct ExtractEvaluationPass
       return;
     IRMapping mapping;
     func::FuncOp function = copyStep(step, kEvaluationName, mapping);
+    replaceParameters(function);
     replaceTrainingOps(function);
     replaceResults(function, {{Role::Metric, "eval_loss",
                                getResultValue(function, loss->index)}});

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 _MASTER = "master/"
+_OFFSET = "state/evaluation_offset/"
 # An error lists at most this number of tensors.
 MOST_NAMED = 4
 # PyTorch's TorchScript exporter names tensors "onnx::GRU_380" if it computed them.
@@ -32,7 +33,7 @@ REMEDY = (
 
 
 def load_state(
-    path: str | os.PathLike[str], *, best: bool = False
+    path: str | os.PathLike[str], *, best: bool = False, evaluates: bool = True
 ) -> dict[str, np.ndarray]:
     """Reads parameters and buffers of a run, of a checkpoint's ``state.safetensors``, or of
     any safetensors file.
@@ -44,6 +45,8 @@ def load_state(
       path: The directory of a run (its ``final.safetensors``) or a safetensors file.
       best: Whether to read the run's ``best.safetensors`` instead, the state with the
         lowest ``eval_loss``.
+      evaluates: Whether to return the weights for evaluation where the optimizer trained
+        others, such as those of schedule-free AdamW.
 
     Raises:
       RejectedError: If the run has kept no best state.
@@ -69,6 +72,9 @@ def load_state(
         if key != name and name in state:
             master, low = kept.split(" ", 1)
             state[name] = _join(state[name], master, tensors[low])
+    for name in state if evaluates else ():
+        if (offset := tensors.get(_OFFSET + name)) is not None:
+            state[name] = state[name].astype(np.float32) + offset.astype(np.float32)
     return state
 
 

@@ -97,3 +97,37 @@ func.func @step(
   %next = binade.sub %w, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %loss, %next : tensor<f32>, tensor<4x8xf32>
 }
+
+// -----
+
+// The evaluation offset of a rule is added to the value of the parameter.
+
+// CHECK-LABEL: func.func @evaluate
+// CHECK-SAME:      (%[[P:[a-z0-9]*]]: tensor<4xbf16> {binade.name = "p", binade.role = #binade.role<parameter>}
+// CHECK-SAME:       %[[E:[a-z0-9]*]]: tensor<4xf32> {binade.name = "evaluation_offset/p", binade.role = #binade.role<state>}
+// CHECK-SAME:       %[[R:[a-z0-9]*]]: tensor<4xi16> {binade.name = "remainder/p", binade.role = #binade.role<state>})
+// CHECK:         %[[WIDE:.*]] = binade.join_halves %[[P]], %[[R]] {rounded}
+// CHECK:         %[[SUM:.*]] = binade.add %[[WIDE]], %[[E]]
+// CHECK:         %[[WEIGHT:.*]] = binade.cast %[[SUM]] : (tensor<4xf32>) -> tensor<4xbf16>
+// CHECK:         %[[READ:.*]] = binade.cast %[[WEIGHT]] : (tensor<4xbf16>) -> tensor<4xf32>
+// CHECK-NEXT:    binade.reduce_mean %[[READ]]
+binade.optimizer @ahead {states = [#binade.setting<"evaluation_offset" = 0.0>], hypers = []}
+func.func private @ahead.update(%p: f32, %g: f32, %e: f32) -> (f32, f32) {
+  %q = arith.subf %p, %g : f32
+  return %q, %g : f32, f32
+}
+func.func @step(
+    %p: tensor<4xbf16> {binade.role = #binade.role<parameter>, binade.name = "p"},
+    %e: tensor<4xf32> {binade.role = #binade.role<state>, binade.name = "evaluation_offset/p"},
+    %r: tensor<4xi16> {binade.role = #binade.role<state>, binade.name = "remainder/p"})
+    -> (tensor<f32> {binade.role = #binade.role<metric>, binade.name = "loss"},
+        tensor<4xbf16> {binade.role = #binade.role<parameter>, binade.name = "p"},
+        tensor<4xf32> {binade.role = #binade.role<state>, binade.name = "evaluation_offset/p"},
+        tensor<4xi16> {binade.role = #binade.role<state>, binade.name = "remainder/p"}) {
+  %x = binade.cast %p : (tensor<4xbf16>) -> tensor<4xf32>
+  %loss = binade.reduce_mean %x {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  %new:3 = binade.optimizer_update @ahead %p, %x states(%e, %r) {master = #binade.master<split_round>}
+      : (tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xi16>)
+        -> (tensor<4xbf16>, tensor<4xf32>, tensor<4xi16>)
+  return %loss, %new#0, %new#1, %new#2 : tensor<f32>, tensor<4xbf16>, tensor<4xf32>, tensor<4xi16>
+}

@@ -124,7 +124,7 @@ int ExportCommand::execute() {
   values.names = state->getNames();
   values.find = [&](StringRef name) { return state->find(name.str()); };
   values.read = [&](StringRef name, ::binade::DType dtype) {
-    return state->read(name.str(), dtype);
+    return state->readForEvaluation(name.str(), dtype);
   };
   ExportReport report;
   if (failed(exportModel(model, values, options, out, &context, report)))

@@ -23,20 +23,32 @@ using namespace mlir;
 using namespace mlir::binade;
 using ::binade::oneOf;
 
-/// Describes the optimizer state of a rule: bytes per element, and bytes per
-/// row and column.
+/// Describes the optimizer state of a rule: bytes per element, row and column.
+/// Single numbers are left out.
 static std::string describeStates(OptimizerOp optimizer) {
   SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
   func::FuncOp prepare = prepares.empty() ? func::FuncOp() : prepares.front();
   size_t states = optimizer.getStates().size();
-  size_t elementwise =
-      llvm::count_if(llvm::seq<size_t>(states), [&](size_t state) {
-        return isElementwise(prepare, state);
-      });
+  size_t elementwise = 0;
+  bool hasRows = false, hasColumns = false;
+  for (size_t state = 0; state < states; ++state) {
+    if (isElementwise(prepare, state)) {
+      ++elementwise;
+      continue;
+    }
+    auto getShape = [&](size_t argument) {
+      return cast<RankedTensorType>(prepare.getArgumentTypes()[argument])
+          .getShape();
+    };
+    if (ArrayRef<int64_t> shape = getShape(2 + state); !shape.empty())
+      (shape.front() == getShape(0).front() ? hasRows : hasColumns) = true;
+  }
   std::string text =
       llvm::formatv("{0,2} bytes of state per parameter", 4 * elementwise);
-  if (elementwise < states)
-    text += llvm::formatv(", {0} per row and column", 4);
+  if (hasRows || hasColumns)
+    text += hasRows && hasColumns ? ", 4 per row and column"
+            : hasRows             ? ", 4 per row"
+                                  : ", 4 per column";
   return text;
 }
 

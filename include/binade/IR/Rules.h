@@ -10,6 +10,12 @@ namespace mlir::binade {
 /// The name of the learning rate in rules.
 inline constexpr llvm::StringLiteral kRate = "lr";
 
+/// The name of the state that is the difference between the weights to evaluate
+/// and export and the parameter, at which gradients are computed.
+inline constexpr llvm::StringLiteral kEvaluationOffset = "evaluation_offset";
+/// Returns the index of that state, if the rule has it.
+std::optional<unsigned> findEvaluationOffset(OptimizerOp rule);
+
 /// Whether a hyper-parameter has a default value. A NaN means that it has none.
 inline bool hasDefault(SettingAttr setting) {
   return !setting.getValue().getValue().isNaN();
@@ -61,6 +67,10 @@ using ReplaceReduction = llvm::function_ref<Value(Operation *)>;
 SmallVector<Value> buildPrepare(ImplicitLocOpBuilder &b, func::FuncOp prepare,
                                 ArrayRef<int64_t> shape, ValueRange arguments,
                                 ReplaceReduction replace = {});
+
+/// Builds the f32 value of the parameter of `op` before the update, with what
+/// its master stores in addition.
+Value buildWideParameter(ImplicitLocOpBuilder &b, OptimizerUpdateOp op);
 
 /// Returns the results of `op`, with its `prepare` inlined before it.
 SmallVector<Value> decomposeUpdate(ImplicitLocOpBuilder &b,

@@ -310,7 +310,9 @@ def ExtractEvaluationPass
     depends on, and with the arguments that these read. The result is called `eval_loss`.
     Ops that behave differently in evaluation (`TrainingOpInterface`) are replaced: dropout
     returns its operand, batch normalization uses the running statistics, or those of the
-    batch where the model keeps none. A step without a loss gets no `@evaluate`.
+    batch where the model keeps none. Parameters whose optimizer rule has a state
+    `evaluation_offset` are replaced by their sum with this state. A step without a loss
+    gets no `@evaluate`.
 
     Example:
 

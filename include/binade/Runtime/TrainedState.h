@@ -39,6 +39,10 @@ public:
   /// Returns the values in `dtype`, which is the tensor's type, F32, F16 or
   /// BF16.
   Result<std::vector<std::byte>> read(std::string_view name, DType dtype) const;
+  /// The same for evaluation: the sum of the parameter and its evaluation
+  /// offset, if the optimizer has this state.
+  Result<std::vector<std::byte>> readForEvaluation(std::string_view name,
+                                                   DType dtype) const;
 
 private:
   TrainedState(std::vector<Safetensors> files, QuantizedStateMap quantized,
@@ -53,6 +57,8 @@ private:
   Entry locate(std::string_view name) const;
   Result<std::vector<float>> widen(std::string_view name,
                                    const Entry &parameter) const;
+  Result<std::vector<float>> readFloats(std::string_view name,
+                                        const Entry &entry) const;
 
   std::vector<Safetensors> files;
   QuantizedStateMap quantized;

@@ -4,6 +4,7 @@
 #include "PolicySchema.h"
 #include "binade/Config/DataFiles.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/Rules.h"
 #include "binade/IR/Shards.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -399,7 +400,9 @@ Attribute chooseStates(const StateFormats &formats, OptimizerUpdateOp op,
     Attribute format = isUnsigned ? formats.ofUnsigned : formats.ofSigned;
     if (auto quantized = dyn_cast<QuantizedAttr>(format))
       format = fitGroupsToRows(quantized, op.getParameter());
-    bool isWide = !format || (isa<QuantizedAttr>(format) && !quantizes);
+    // The error of an offset would be one of the exported weights.
+    bool isExact = !quantizes || findEvaluationOffset(rule) == kept.index;
+    bool isWide = !format || (isa<QuantizedAttr>(format) && isExact);
     // States of rows or columns are small, so they stay in f32.
     chosen.push_back(isWide || !op.isElementwise(kept) ? wide : format);
   }

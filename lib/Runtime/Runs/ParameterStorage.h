@@ -13,6 +13,13 @@ inline std::string masterKey(std::string_view parameter) {
   return "master/" + std::string(parameter);
 }
 
+/// Returns the name in a state file of the state that is added to a parameter
+/// for evaluation and export. Most optimizers have none.
+inline std::string nameOffset(std::string_view parameter) {
+  return stateName(plan::Role::State,
+                   "evaluation_offset/" + std::string(parameter));
+}
+
 /// Whether the tensor `name` of a state file is a state, scaler, step or
 /// generator state, not a parameter or buffer.
 bool isOfTraining(std::string_view name);

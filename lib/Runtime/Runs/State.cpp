@@ -7,6 +7,7 @@
 #include "binade/Runtime/QuantizedState.h"
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 
 using namespace binade;
@@ -88,6 +89,17 @@ static Error mismatch(const Safetensors &file,
   return error;
 }
 
+/// Returns the state of the file that is added to `parameter` for evaluation.
+/// Returns null if there is none, or it is one of the `known` tensors, which
+/// the program restores.
+static const TensorInfo *findOffset(const Safetensors &file,
+                                    const TensorInfo &parameter,
+                                    const std::set<std::string_view> &known) {
+  std::string name = nameOffset(parameter.name);
+  const TensorInfo *offset = known.contains(name) ? nullptr : file.find(name);
+  return offset && offset->shape == parameter.shape ? offset : nullptr;
+}
+
 Result<Restored> Program::restore(const Safetensors &file,
                                   const TensorNames &names) {
   // Check everything first, so that a file that does not fit changes nothing.
@@ -148,15 +160,23 @@ Result<Restored> Program::restore(const Safetensors &file,
     // The file has the parameter, but not its master weight.
     bool isAlone =
         companion && !file.find(stateName(companion->role, companion->name));
-    if (!match.isConverted() && !isAlone)
+    // An optimizer without this state continues from the evaluated weights.
+    const TensorInfo *offset = findOffset(file, *match.info, known);
+    if (!match.isConverted() && !isAlone && !offset)
       continue;
-    if (!match.isConverted()) {
+    if (!match.isConverted() && !offset) {
       implementation->keep(*match.port, widen(match.tensor));
       continue;
     }
     Result<std::vector<float>> values = readFloats(file, *match.info);
     if (!values)
       return values.takeError();
+    if (offset) {
+      Result<std::vector<float>> added = readFloats(file, *offset);
+      if (!added)
+        return added.takeError();
+      std::ranges::transform(*values, *added, values->begin(), std::plus<>());
+    }
     if (match.tensor.dtype == DType::F32)
       std::copy(values->begin(), values->end(),
                 match.tensor.as<float>().begin());

@@ -8,6 +8,7 @@
 #include "binade/Runtime/Checkpoint.h"
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 using namespace binade;
 using namespace binade::plan;
@@ -214,35 +215,66 @@ Result<std::vector<float>> TrainedState::widen(std::string_view name,
                companion.info->shape, *other});
 }
 
+static bool isFloating(DType type) {
+  return type == DType::F32 || isNarrow(type);
+}
+
+Result<std::vector<float>> TrainedState::readFloats(std::string_view name,
+                                                    const Entry &entry) const {
+  if (isNarrow(entry.info->dtype))
+    return widen(name, entry);
+  std::vector<float> values(entry.info->getNumElements());
+  if (Result<void> done = entry.file->read(
+          *entry.info, std::as_writable_bytes(std::span(values)));
+      !done)
+    return done.takeError();
+  return values;
+}
+
+/// Returns the bytes of `values` in `dtype`, rounded to nearest even.
+static std::vector<std::byte> store(std::span<const float> values,
+                                    std::string_view name, DType dtype,
+                                    const std::vector<std::int64_t> &shape) {
+  std::vector<std::byte> bytes(values.size() * byteSize(dtype));
+  Tensor result{Role::Parameter, name, dtype, shape, bytes};
+  if (isNarrow(dtype))
+    storeRounded(values, std::nullopt, result);
+  else
+    std::ranges::copy(values, result.as<float>().begin());
+  return bytes;
+}
+
 Result<std::vector<std::byte>> TrainedState::read(std::string_view name,
                                                   DType dtype) const {
   Entry entry = locate(name);
   bool isKept = entry.file->getMetadata().contains(masterKey(name));
   if (entry.info->dtype == dtype && !isKept)
     return readBytes(*entry.file, *entry.info);
-  auto isShort = [](DType type) {
-    return type == DType::F32 || isNarrow(type);
-  };
-  if (!isShort(dtype) || !isShort(entry.info->dtype))
+  if (!isFloating(dtype) || !isFloating(entry.info->dtype))
     return entry.file->errorAt(
         *entry.info, "is " + std::string(binade::name(entry.info->dtype)) +
                          ", the model has " + std::string(binade::name(dtype)));
-  std::vector<float> values(entry.info->getNumElements());
-  if (isNarrow(entry.info->dtype)) {
-    Result<std::vector<float>> wide = widen(name, entry);
-    if (!wide)
-      return wide.takeError();
-    values = *std::move(wide);
-  } else if (Result<void> done = entry.file->read(
-                 *entry.info, std::as_writable_bytes(std::span(values)));
-             !done) {
-    return done.takeError();
-  }
-  std::vector<std::byte> bytes(values.size() * byteSize(dtype));
-  Tensor result{Role::Parameter, name, dtype, entry.info->shape, bytes};
-  if (isNarrow(dtype))
-    storeRounded(values, std::nullopt, result);
-  else
-    std::ranges::copy(values, result.as<float>().begin());
-  return bytes;
+  Result<std::vector<float>> values = readFloats(name, entry);
+  if (!values)
+    return values.takeError();
+  return store(*values, name, dtype, entry.info->shape);
+}
+
+Result<std::vector<std::byte>>
+TrainedState::readForEvaluation(std::string_view name, DType dtype) const {
+  Entry entry = locate(name), offset = locate(nameOffset(name));
+  if (!offset.info || !isFloating(dtype) || !isFloating(entry.info->dtype))
+    return read(name, dtype);
+  if (!isFloating(offset.info->dtype) ||
+      offset.info->shape != entry.info->shape)
+    return offset.file->errorAt(*offset.info,
+                                "does not have the shape of its parameter");
+  Result<std::vector<float>> values = readFloats(name, entry);
+  if (!values)
+    return values.takeError();
+  Result<std::vector<float>> added = readFloats(offset.info->name, offset);
+  if (!added)
+    return added.takeError();
+  std::ranges::transform(*values, *added, values->begin(), std::plus<>());
+  return store(*values, name, dtype, entry.info->shape);
 }

@@ -6,7 +6,7 @@ they compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -101,6 +101,60 @@ class Muon(_Rule):
     """Muon for matrices, AdamW for all else."""
 
     rule = "muon"
+
+
+class ScheduleFreeAdamW(_Rule):
+    """Schedule-free AdamW. Parameters have the values at which gradients are computed;
+    between ``eval`` and ``train`` they have their averages, for evaluation and export."""
+
+    rule = "schedule_free_adamw"
+    # The parameters' values before `eval`, for `train`.
+    _trained: dict[torch.Tensor, torch.Tensor] | None = None
+
+    @torch.no_grad()
+    def eval(self) -> None:
+        """Sets the parameters to their averages."""
+        if self._trained is not None:
+            return
+        self._trained = {}
+        for parameter, states in self.state.items():
+            if (offset := states.get("evaluation_offset")) is not None:
+                self._trained[parameter] = parameter.detach().clone()
+                wide = states.get("master", parameter)
+                parameter.copy_(wide.float() + offset.float())
+
+    @torch.no_grad()
+    def train(self) -> None:
+        """Sets the parameters to the values that they had before ``eval``."""
+        for parameter, value in (self._trained or {}).items():
+            parameter.copy_(value)
+        if self._trained:
+            # Otherwise the next step would drop what rounding has lost before.
+            self.forget_versions()
+        self._trained = None
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Updates the parameters that have gradients.
+
+        Raises:
+          UsageError: If the parameters have their averages.
+        """
+        self._refuse_averages("step")
+        return super().step(closure)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state in PyTorch's form.
+
+        Raises:
+          UsageError: If the parameters have their averages, which a checkpoint of the run
+            must not have.
+        """
+        self._refuse_averages("state_dict")
+        return super().state_dict()
+
+    def _refuse_averages(self, method: str) -> None:
+        if self._trained is not None:
+            raise UsageError(f"{method}() after eval(): call train() first")
 
 
 class AdEMAMix(_Rule):

@@ -104,7 +104,7 @@ def load_state(
     if os.path.isdir(path):
         path = os.path.join(path, "final.safetensors")
     tensors = safetensors.load(path)
-    values = trained.to_torch(trained.load_state(path))
+    values = trained.to_torch(trained.load_state(path, evaluates=False))
     names = _name_parameters(module, optimizer, tensors)
     _check_formats(path, _list_formats(optimizer, names))
     own = _list_tensors(module, values)

@@ -24,6 +24,7 @@ HYPERS = {
     "tiger": [0.9, 0.1, 0, 0.9, 0], "tiger_sgd": [0.9, 0.1, 0.5], "lamb": [0.9, 0.99, 1e-6, 0.1, 0],
     "lars": [0.9, 0.1, 0.02], "adafactor_vector": [-0.8, 1e-7, 1e-3, 1, 0],
     "muon": [0.9, 0.1, 1, 1e-7, 0],
+    "schedule_free_adamw": [0.9, 0.999, 1e-8, 0.1, 2, 0, 2],
 }  # fmt: skip
 # States that are never negative.
 UNSIGNED = ("exp_avg_sq", "max_exp_avg_sq", "square_avg", "sum", "variance")

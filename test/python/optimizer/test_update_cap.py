@@ -211,3 +211,9 @@ def test_rules_that_cannot_be_capped(what, message, tmp_path):
     process = append(rule, ["max_update_norm=1"])
     assert process.returncode != 0 and message in process.stderr
     assert "max_update_norm" in process.stderr
+
+
+def test_offsets_cannot_be_capped():
+    process = append("schedule_free_adamw", ["max_update_norm=1"])
+    assert process.returncode != 0
+    assert "whose changes alone 'max_update_norm' caps; leave it out" in process.stderr

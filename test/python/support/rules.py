@@ -31,7 +31,7 @@ class Rule:
     @property
     def prepares(self):
         """Names of the forms of `prepare`: "" for the unnamed form."""
-        pattern = rf"@{self.name}\.prepare(?:\.([\w.]+))?\(%p"
+        pattern = rf"private @{self.name}\.prepare(?:\.([\w.]+))?\(\s*%p"
         return [form or "" for form in re.findall(pattern, self.text)]
 
     def state_shapes(self, shape, form):
@@ -44,7 +44,10 @@ class Rule:
         )[1]
         kinds = re.findall(r"!(\w+)", arguments)[2 : 2 + len(self.states)]
         rows, columns = shape[:1], (int(np.prod(shape[1:])),)
-        return [{"rows": rows, "columns": columns}.get(kind, shape) for kind in kinds]
+        return [
+            {"rows": rows, "columns": columns, "number": ()}.get(kind, shape)
+            for kind in kinds
+        ]
 
     def write_scalars(self, hypers):
         """Lines that compute `%k`, the scalars of the step number `%step`."""

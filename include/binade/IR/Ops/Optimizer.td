@@ -43,6 +43,10 @@ def Binade_OptimizerOp : Binade_Op<"optimizer", [Symbol]> {
     the values of those of the same names here. `variants` are named sets of other defaults:
     `variants = {cv = {beta = 0.945}}`.
 
+    A rule may compute gradients at other weights than those that it trains: then it has a
+    state `evaluation_offset`, and evaluation and export use the sum of the parameter and
+    this state. The state has the shape of the parameter and is never quantized.
+
     Example: gradient descent with momentum.
 
     ```mlir

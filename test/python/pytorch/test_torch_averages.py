@@ -1,0 +1,69 @@
+"""``binade.torch.ScheduleFreeAdamW`` sets parameters to their averages for evaluation."""
+
+import binade.torch
+import numpy as np
+import pytest
+import torch
+from binade.errors import UsageError
+from support.schedule_free import Published
+from support.torch_optimizers import make_parameters, train
+
+SETTINGS = {"lr": 0.05, "betas": (0.8, 0.9), "weight_decay": 0.1, "warmup_steps": 2}
+
+
+def test_averages_are_those_of_the_published_formulas():
+    (parameter,) = parameters = make_parameters(1)
+    published = Published(
+        parameter.detach().numpy().copy(), 0.05, 0.8, 0.9, 1e-8, 0.1, 2, 0, 2
+    )
+    optimizer = binade.torch.ScheduleFreeAdamW(parameters, **SETTINGS)
+    for step in range(4):
+        train(parameters, optimizer, steps=1, begin=step)
+        published.step(parameter.grad.numpy().astype(float))
+        np.testing.assert_allclose(parameter.detach(), published.y, 1e-5, 1e-6)
+        optimizer.eval()
+        np.testing.assert_allclose(parameter.detach(), published.x, 1e-5, 1e-6)
+        optimizer.eval()
+        optimizer.train()
+        np.testing.assert_allclose(parameter.detach(), published.y, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("dtype, more", [
+    (torch.float32, {}), (torch.float32, {"states": "dyn8"}),
+    (torch.bfloat16, {"master": "split_round"}), (torch.bfloat16, {"master": "f32"}),
+])  # fmt: skip
+def test_evaluation_changes_no_bit_of_a_run(dtype, more):
+    runs = []
+    for evaluates in (False, True):
+        parameters = [p.detach().to(dtype).requires_grad_() for p in make_parameters()]
+        optimizer = binade.torch.ScheduleFreeAdamW(parameters, **SETTINGS, **more)
+        for step in range(4):
+            for index, parameter in enumerate(parameters):
+                generator = torch.Generator().manual_seed(10 * step + index)
+                gradient = torch.randn(parameter.shape, generator=generator)
+                parameter.grad = gradient.to(dtype)
+            optimizer.step()
+            if evaluates:
+                before = [p.detach().clone() for p in parameters]
+                optimizer.eval()
+                differ = [not torch.equal(p, b) for p, b in zip(parameters, before)]
+                assert step == 0 or any(differ)
+                optimizer.train()
+        runs.append(parameters)
+        offset = optimizer.state[parameters[0]]["evaluation_offset"]
+        assert offset.dtype == torch.float32
+    for one, other in zip(*runs):
+        assert torch.equal(one, other)
+
+
+def test_averages_are_not_trained():
+    parameters = make_parameters()
+    optimizer = binade.torch.ScheduleFreeAdamW(parameters, **SETTINGS)
+    train(parameters, optimizer)
+    optimizer.eval()
+    with pytest.raises(UsageError, match=r"step\(\) after eval\(\): call train\(\)"):
+        optimizer.step()
+    with pytest.raises(UsageError, match=r"state_dict\(\) after eval\(\)"):
+        optimizer.state_dict()
+    optimizer.train()
+    train(parameters, optimizer, steps=1, begin=3)
