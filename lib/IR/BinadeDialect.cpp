@@ -12,6 +12,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Release.h"
+#include "binade/IR/Rules.h"
 #include "binade/IR/Subgradient.h"
 #include "binade/IR/SumInOrderOp.h"
 #include "binade/IR/Watch.h"
@@ -138,11 +139,11 @@ static LogicalResult expect(Operation *op, NamedAttribute attribute,
                            << attribute.getValue();
 }
 
-static LogicalResult expectPeriod(Operation *op, NamedAttribute attribute) {
-  auto every = dyn_cast<IntegerAttr>(attribute.getValue());
-  if (every && every.getValue().isStrictlyPositive())
+static LogicalResult expectPositive(Operation *op, NamedAttribute attribute) {
+  auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (number && number.getValue().isStrictlyPositive())
     return success();
-  return op->emitOpError() << "expects '" << kEveryAttr
+  return op->emitOpError() << "expects '" << attribute.getName().getValue()
                            << "' to be a positive integer, got "
                            << attribute.getValue();
 }
@@ -174,8 +175,8 @@ BinadeDialect::verifyOperationAttribute(Operation *op,
                              << attribute.getValue();
   if (name == kAlarmsAttr)
     return success();
-  if (name == kEveryAttr)
-    return expectPeriod(op, attribute);
+  if (name == kEveryAttr || name == kRowHeadsAttr)
+    return expectPositive(op, attribute);
   if (name == kWatchAttr)
     return expect<DictionaryAttr>(op, attribute, "a dictionary");
   if (name == kElidedAttr || name == kRecomputedAttr || name == kBatchedAttr ||
@@ -212,7 +213,7 @@ static LogicalResult verifyPort(Operation *op, NamedAttribute attribute) {
   if (name == kNameAttr)
     return expect<StringAttr>(op, attribute, "a string");
   if (name == kEveryAttr)
-    return expectPeriod(op, attribute);
+    return expectPositive(op, attribute);
   return op->emitOpError() << "has an unknown attribute '" << name
                            << "' on an argument or result";
 }

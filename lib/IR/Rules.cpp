@@ -72,6 +72,10 @@ public:
   Lengths(func::FuncOp prepare, ArrayRef<int64_t> shape)
       : written(getParameter(prepare).getShape()) {
     auto [rows, columns] = getMatrix(shape);
+    if (auto heads = prepare->getAttrOfType<IntegerAttr>(kRowHeadsAttr)) {
+      columns = rows * columns / heads.getInt();
+      rows = heads.getInt();
+    }
     meant = {rows, columns};
     if (written.size() == 1)
       meant = {rows * columns};

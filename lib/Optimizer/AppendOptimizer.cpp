@@ -15,6 +15,7 @@
 #include "binade/IR/Metrics.h"
 #include "binade/IR/MissingFunction.h"
 #include "binade/IR/Rules.h"
+#include "binade/IR/Shards.h"
 #include "binade/Optimizer/Passes.h"
 #include "binade/Optimizer/RuleLibrary.h"
 
@@ -77,8 +78,12 @@ private:
             cast<RankedTensorType>(parameters.lookup(trained.name).getType())
                 .getShape();
         OptimizerOp rule = group.rule;
-        func::FuncOp prepare =
-            choosePrepare(rule, trained.kind, shape, trained.form, mode);
+        FailureOr<func::FuncOp> chosen = groupRows(
+            choosePrepare(rule, trained.kind, shape, trained.form, mode),
+            trained, shape);
+        if (failed(chosen))
+          return failure();
+        func::FuncOp prepare = *chosen;
         prepares[trained.name] = prepare;
         if (!prepare && !mode.empty())
           return function.emitError("optimizer '")
@@ -90,6 +95,36 @@ private:
           return emitUnsupportedKind(function.getLoc(), rule, trained);
       }
     return success();
+  }
+
+  /// Returns a copy of `prepare` for the heads of the parameter as rows.
+  FailureOr<func::FuncOp> groupRows(func::FuncOp prepare,
+                                    const TrainedParameter &trained,
+                                    ArrayRef<int64_t> shape) {
+    if (!prepare || trained.heads == 0)
+      return prepare;
+    if (getWholeRows(parameters.lookup(trained.name)))
+      return function.emitError("parameter '")
+             << trained.name << "' is divided by rows among processes, and '"
+             << kHeadsSetting << "' needs all rows; leave it out";
+    int64_t rows = getMatrix(shape).first;
+    bool isByRow = getWrittenShape(prepare, shape).size() == 2;
+    if (!isByRow || rows % trained.heads != 0)
+      return function.emitError("parameter '")
+             << trained.name << "' has " << rows << " row"
+             << (rows == 1 ? "" : "s") << ", which cannot be divided into "
+             << trained.heads << " heads; set '" << kHeadsSetting
+             << "' in a group of other parameters";
+    std::string name =
+        (prepare.getName() + "." + kHeadsSetting + Twine(trained.heads)).str();
+    auto module = function->getParentOfType<ModuleOp>();
+    if (auto known = module.lookupSymbol<func::FuncOp>(name))
+      return known;
+    OpBuilder builder(prepare);
+    auto copy = cast<func::FuncOp>(builder.clone(*prepare));
+    copy.setName(name);
+    copy->setAttr(kRowHeadsAttr, builder.getI64IntegerAttr(trained.heads));
+    return copy;
   }
 
   RankedTensorType scalar(Type element) {

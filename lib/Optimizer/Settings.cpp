@@ -19,6 +19,7 @@ namespace {
 struct Choice {
   SmallVector<HyperValues> values; ///< Of each rule.
   std::string form;
+  int64_t heads = 0;
   bool setsDecay = false; ///< Whether its group sets the weight decay.
 };
 
@@ -70,6 +71,7 @@ public:
         group = &result.emplace_back(own);
       group->parameters.push_back(parameter);
       group->parameters.back().form = choice.form;
+      group->parameters.back().heads = choice.heads;
     }
     if (result.size() > 1 && result.front().parameters.empty())
       result.erase(result.begin());
@@ -182,6 +184,23 @@ private:
                  << ::binade::suggestOrList(form.str(), forms);
   }
 
+  LogicalResult applyHeads(StringRef number, Choice &choice) {
+    if (getPrepares(rules.front()).empty())
+      return emitError(location, "optimizer '")
+             << rules.front().getSymName()
+             << "' computes nothing by row, so that '" << kHeadsSetting
+             << "' has no effect; leave it out";
+    double heads;
+    constexpr double kMaxHeads = 1 << 30;
+    if (!number.getAsDouble(heads) && heads >= 1 && heads <= kMaxHeads &&
+        heads == std::floor(heads)) {
+      choice.heads = static_cast<int64_t>(heads);
+      return success();
+    }
+    return emitError(location, "expected a number of heads of at least 1 for '")
+           << kHeadsSetting << "', got '" << number << "'";
+  }
+
   /// Returns the forms that a user may name, without those for a mode of the
   /// run.
   std::vector<std::string> getForms() {
@@ -200,6 +219,8 @@ private:
     auto [key, number] = text.split('=');
     if (key == kFormSetting)
       return applyForm(number, choice);
+    if (key == kHeadsSetting)
+      return applyHeads(number, choice);
     for (auto [index, rule] : llvm::enumerate(rules))
       for (auto [place, setting] :
            llvm::enumerate(rule.getHypers().getAsRange<SettingAttr>())) {

@@ -7,6 +7,10 @@
 
 namespace mlir::binade {
 
+/// The setting that divides the rows of a parameter into heads: what a rule
+/// computes by row, it computes by head.
+inline constexpr StringLiteral kHeadsSetting = "heads";
+
 /// Values of a rule's hyper-parameters, in the rule's order.
 using HyperValues = SmallVector<double>;
 
@@ -17,6 +21,8 @@ struct TrainedParameter {
   /// The form of the rule's `prepare` that replaces the one without a suffix;
   /// empty for none.
   std::string form = {};
+  /// The number of heads into which the rows are divided; 0 for none.
+  int64_t heads = 0;
   /// The rule that was imported with the graph, or null.
   OptimizerOp rule = {};
   bool isMatrix = false; ///< Whether it has two or more axes.

@@ -5,7 +5,7 @@
 // REDEFINE: %{append} = optimizer=lyon
 // RUN: %{errors} UNKNOWN
 // UNKNOWN: error: unknown optimizer 'lyon'; did you mean 'lion'?
-// UNKNOWN: note: there are adafactor, adafactor_vector, adagrad, adam, adam_onnx, adamw, adamw_amsgrad, adamw_fused, adamw_hf, ademamix, lamb, lars, lion, muon, rmsprop, rmsprop_centered, schedule_free_adamw, sgd, signum, tiger, tiger_sgd, or a rule file ending in .mlir
+// UNKNOWN: note: there are adafactor, adafactor_vector, adagrad, adam, adam_mini, adam_onnx, adamw, adamw_amsgrad, adamw_fused, adamw_hf, ademamix, lamb, lars, lion, muon, rmsprop, rmsprop_centered, schedule_free_adamw, sgd, signum, tiger, tiger_sgd, or a rule file ending in .mlir
 
 // REDEFINE: %{append} = optimizer=sgd settings=beta1=0.9
 // RUN: %{errors} SETTING

@@ -16,6 +16,10 @@ inline constexpr llvm::StringLiteral kEvaluationOffset = "evaluation_offset";
 /// Returns the index of that state, if the rule has it.
 std::optional<unsigned> findEvaluationOffset(OptimizerOp rule);
 
+/// The attribute of a `prepare` for parameters whose rows are divided into this
+/// number of heads: it computes on heads as rows.
+inline constexpr llvm::StringLiteral kRowHeadsAttr = "binade.row_heads";
+
 /// Whether a hyper-parameter has a default value. A NaN means that it has none.
 inline bool hasDefault(SettingAttr setting) {
   return !setting.getValue().getValue().isNaN();

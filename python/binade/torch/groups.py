@@ -19,7 +19,7 @@ _OTHERS = (
     "initial_lr", "name",
 )  # fmt: skip
 # Settings that a rule has only where they are given.
-_ADDED = ("max_update_norm", "skip_zeros")
+_ADDED = ("max_update_norm", "skip_zeros", "heads")
 _BETA = re.compile(r"beta\d")
 
 
@@ -61,6 +61,7 @@ def rename_settings(settings: MutableMapping[str, Any]) -> None:
 def list_compiled(group: Mapping[str, Any]) -> tuple[Any, ...]:
     """Returns what the kernel is compiled for; it cannot change between steps."""
     added = [name for name in _ADDED if name in group]
+    added.append(group.get("heads"))
     kept = (group.get("percentile_clipping"), group.get("states"), group.get("master"))
     return (*kept, *added)
 

@@ -103,6 +103,13 @@ class Muon(_Rule):
     rule = "muon"
 
 
+class AdamMini(_Rule):
+    """Adam-mini: AdamW with one second moment per row, or with ``heads=N`` in the group of
+    queries and keys one per head."""
+
+    rule = "adam_mini"
+
+
 class ScheduleFreeAdamW(_Rule):
     """Schedule-free AdamW. Parameters have the values at which gradients are computed;
     between ``eval`` and ``train`` they have their averages, for evaluation and export."""

@@ -16,7 +16,7 @@ from support.reference import binade, evaluate
 GRADIENTS = [from_bits(record) for record in OPTIM["grads"]]
 # Optimizers that need other ops than those of SETTINGS, such as norms of whole tensors.
 METRICS = {"loss", "grad_norm", "found_inf"}
-OTHERS = ["adafactor", "adagrad", "lamb", "lars", "lion", "muon",
+OTHERS = ["adafactor", "adagrad", "adam_mini", "lamb", "lars", "lion", "muon",
           "schedule_free_adamw", "signum", "tiger"]  # fmt: skip
 
 

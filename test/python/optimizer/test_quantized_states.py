@@ -23,7 +23,7 @@ HYPERS = {
     "ademamix": [0.9, 0.999, 0.9999, 5.0, 1e-8, 0.01, 0, 0],
     "tiger": [0.9, 0.1, 0, 0.9, 0], "tiger_sgd": [0.9, 0.1, 0.5], "lamb": [0.9, 0.99, 1e-6, 0.1, 0],
     "lars": [0.9, 0.1, 0.02], "adafactor_vector": [-0.8, 1e-7, 1e-3, 1, 0],
-    "muon": [0.9, 0.1, 1, 1e-7, 0],
+    "muon": [0.9, 0.1, 1, 1e-7, 0], "adam_mini": [0.9, 0.95, 1e-8, 0.1],
     "schedule_free_adamw": [0.9, 0.999, 1e-8, 0.1, 2, 0, 2],
 }  # fmt: skip
 # States that are never negative.
@@ -105,7 +105,7 @@ def test_every_rule_with_every_format(rule, backend, similar):
 def check_rule(rule, backend, selected, similar=False):
     """Checks the `selected` cells of the rule, a slice of them."""
     # For each group size, the last group is partial.
-    shape = (25, 100) if rule == "muon" else (2500,)
+    shape = (25, 100) if rule in ("muon", "adam_mini") else (2500,)
     prepare = "" if Rule(rule).prepares else None
     shapes = Rule(rule).state_shapes(shape, prepare)
     hypers = [0.01, *HYPERS[rule]]

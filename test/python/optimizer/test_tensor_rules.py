@@ -173,7 +173,7 @@ def test_norms_include_the_companion_of_a_parameter(rule, form, master, kept, ba
 
 
 CELLS = [(rule, form) for rule in ("tiger", "tiger_sgd", "lamb", "lars", "adafactor", "muon",
-                                   "adafactor_vector", "schedule_free_adamw")
+                                   "adafactor_vector", "adam_mini", "schedule_free_adamw")
          for form in Rule(rule).prepares if "shrink" not in form]  # fmt: skip
 
 
@@ -189,6 +189,7 @@ def test_gradients_are_unscaled_and_steps_skipped(rule, form, backend):
     defaults = {"tiger": [0.1, 0.9, 0.1, 0, 1, 0], "lars": [0.5, 0.9, 1e-2, 0.2],
                 "lamb": [0.1, 0.9, 0.99, 1e-6, 0.1, 0],
                 "tiger_sgd": [0.1, 0.9, 0.1, 0.5],
+                "adam_mini": [0.1, 0.9, 0.99, 1e-6, 0.1],
                 "schedule_free_adamw": [0.1, 0.9, 0.99, 1e-6, 0.1, 0, 0, 2],
                 "muon": [0.1, 0.9, 0.1, 1, 1e-7, 0]}  # fmt: skip
     hypers = defaults.get(rule, [0.1, -0.8, 1e-7, 1e-3, 1, 0])

@@ -1,10 +1,11 @@
-"""``binade.torch.ScheduleFreeAdamW`` sets parameters to their averages for evaluation."""
+"""``binade.torch.ScheduleFreeAdamW`` sets parameters to their averages for evaluation, and
+``AdamMini`` has second moments per head."""
 
 import binade.torch
 import numpy as np
 import pytest
 import torch
-from binade.errors import UsageError
+from binade.errors import RejectedError, UsageError
 from support.schedule_free import Published
 from support.torch_optimizers import make_parameters, train
 
@@ -67,3 +68,22 @@ def test_averages_are_not_trained():
         optimizer.state_dict()
     optimizer.train()
     train(parameters, optimizer, steps=1, begin=3)
+
+
+def test_heads_of_a_group():
+    whole, heads = make_parameters(1), make_parameters(1)
+    given = [{"params": heads, "heads": 5}]
+    for parameters, optimizer in (
+        (whole, binade.torch.AdamMini(whole, lr=0.05)),
+        (heads, binade.torch.AdamMini(given, lr=0.05)),
+    ):
+        train(parameters, optimizer)
+    # Five rows.
+    assert torch.equal(whole[0], heads[0])
+    (one,) = made = make_parameters(1)
+    optimizer = binade.torch.AdamMini([{"params": made, "heads": 1}], lr=0.05)
+    train(made, optimizer)
+    assert optimizer.state[one]["exp_avg_sq_mean"].shape == (1,)
+    assert not torch.equal(whole[0], one)
+    with pytest.raises(RejectedError, match="cannot be divided into 2 heads"):
+        binade.torch.AdamMini([{"params": make_parameters(1), "heads": 2}])
