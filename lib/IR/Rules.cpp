@@ -297,13 +297,7 @@ public:
   }
 
 private:
-  Value view(Value x) {
-    auto getShape = [](Value x) {
-      return cast<RankedTensorType>(x.getType()).getShape();
-    };
-    bool isLikeParameter = getShape(x) == getShape(op.getParameter());
-    return isLikeParameter ? buildReshape(b, x, shape) : x;
-  }
+  Value view(Value x) { return buildReshape(b, x, shape); }
 
   Value buildGradient() {
     Value gradient = buildCast(b, view(op.getGradient()), b.getF32Type());
@@ -315,7 +309,13 @@ private:
 
   Value buildState(const KeptState &state) {
     SmallVector<Value> parts(op.getStates().slice(state.first, state.count));
-    parts.front() = view(parts.front());
+    auto getShape = [](Value x) {
+      return cast<RankedTensorType>(x.getType()).getShape();
+    };
+    // Codes of less than a byte have another shape.
+    if (op.isElementwise(state) &&
+        getShape(parts.front()) == getShape(op.getParameter()))
+      parts.front() = view(parts.front());
     if (!state.format)
       return buildCast(b, parts.front(), b.getF32Type());
     return DequantizeOp::create(b, RankedTensorType::get(shape, b.getF32Type()),

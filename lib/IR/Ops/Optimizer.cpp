@@ -174,11 +174,12 @@ bool OptimizerUpdateOp::roundsRandomly() {
 }
 
 bool OptimizerUpdateOp::isElementwise(const KeptState &state) {
-  auto getShape = [](Value x) {
-    return cast<RankedTensorType>(x.getType()).getShape();
-  };
-  return state.format ||
-         getShape(getStates()[state.first]) == getShape(getParameter());
+  auto prepare = getPrepareAttr()
+                     ? SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+                           *this, getPrepareAttr())
+                     : func::FuncOp();
+  // Shapes would not tell: a parameter may be a single number.
+  return binade::isElementwise(prepare, state.index);
 }
 
 /// Checks an update whose `prepare` is not inlined yet.

@@ -130,8 +130,10 @@ def to_dtensor(
     state: torch.Tensor, parameter: Any, rows: RowRange | None
 ) -> torch.Tensor:
     """Returns a state of this process's rows as a DTensor with the placements of a
-    parameter that is one. Shares the memory of ``state``, whose first axis are the rows."""
-    if not is_dtensor(parameter):
+    parameter that is one. Shares the memory of ``state``, whose first axis are the rows. A
+    single number for all rows, which each process computes, stays a tensor."""
+    isNumber = state.dim() == 0 and parameter.dim() > 0
+    if not is_dtensor(parameter) or isNumber:
         return state
     from torch.distributed.tensor import DTensor
 

@@ -12,11 +12,11 @@ BACKENDS = pytest.mark.parametrize("backend", ["reference", "cpu", "simulator"])
 def adam_mini(torch, p, gradients, blocks, lr, beta1, beta2, eps, decay):
     """zyushun/Adam-mini in PyTorch, whose parameter is viewed as `blocks` rows of elements
     with one second moment."""
-    p = torch.from_numpy(p.copy())
-    m = torch.zeros_like(p).view(blocks, -1)
+    p = torch.tensor(p)
+    m = torch.zeros(blocks, p.numel() // blocks)
     v = torch.zeros(blocks)
     for step, g in enumerate(gradients, 1):
-        g = torch.from_numpy(g).view(blocks, -1)
+        g = torch.tensor(g).view(blocks, -1)
         v.mul_(beta2).add_(torch.mean(g * g, dim=1), alpha=1 - beta2)
         p.mul_(1 - lr * decay)
         m.lerp_(g, 1 - beta1)
@@ -29,15 +29,16 @@ def adam_mini(torch, p, gradients, blocks, lr, beta1, beta2, eps, decay):
 
 @BACKENDS
 @pytest.mark.parametrize("form, shape, blocks", [
-    ("", (12, 20), 12), ("", (5, 3, 4), 5), ("tensor", (12, 20), 1), ("vector", (31,), 1)
+    ("", (12, 20), 12), ("", (5, 3, 4), 5), ("tensor", (12, 20), 1), ("vector", (31,), 1),
+    ("vector", (), 1),
 ])  # fmt: skip
 def test_follows_its_formulas(form, shape, blocks, backend):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     generator = np.random.default_rng(13)
     hypers = [0.01, 0.9, 0.95, 1e-8, 0.1]
     module = update_module("adam_mini", hypers, shape, form=form)
-    p = draw(generator, *shape)
-    gradients = [draw(generator, *shape, scale=10.0**-k) for k in range(5)]
+    p = np.float32(draw(generator, *shape))
+    gradients = [np.float32(draw(generator, *shape, scale=10.0**-k)) for k in range(5)]
     wanted = adam_mini(torch, p, gradients, blocks, *hypers)
     state = start("adam_mini", p, form)
     for step, (g, (expected, moments)) in enumerate(zip(gradients, wanted)):

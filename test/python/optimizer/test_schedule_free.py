@@ -21,14 +21,16 @@ CASES = {
 
 
 @BACKENDS
-@pytest.mark.parametrize("case", CASES)
-def test_follows_the_published_formulas(case, backend):
+@pytest.mark.parametrize("case, shape", [
+    *[(case, (7, 9)) for case in CASES], ("decay and warm-up", ())
+])  # fmt: skip
+def test_follows_the_published_formulas(case, shape, backend):
     generator = np.random.default_rng(11)
-    module = update_module(RULE, CASES[case], (7, 9), form="")
-    p = draw(generator, 7, 9)
+    module = update_module(RULE, CASES[case], shape, form="")
+    p = np.float32(draw(generator, *shape))
     state, published = start(RULE, p, ""), Published(p, *CASES[case])
     for step in range(8):
-        g = draw(generator, 7, 9, scale=0.1)
+        g = np.float32(draw(generator, *shape, scale=0.1))
         state = run(module, state, backend, g=g, step=np.int64(step))
         published.step(g.astype(float))
         np.testing.assert_allclose(state["p"], published.y, rtol=1e-6, atol=1e-6)

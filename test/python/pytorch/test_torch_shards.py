@@ -102,6 +102,7 @@ def test_states_of_runs_do_not_depend_on_the_mesh(optimizer, mesh, tmp_path):
     ("AdamW", {"max_update_norm": 0.05, "states": "dyn8:stochastic"}, (1, 2)),
     ("Muon", {"states": "dyn8:stochastic"}, (1, 2)),
     ("Adafactor", {}, (1, 3)),
+    ("AdamMini", {"states": "dyn8"}, (1, 2)), ("ScheduleFreeAdamW", {}, (1, 2)),
     pytest.param("Tiger", {}, (1, 3), marks=pytest.mark.nightly),
     pytest.param("Muon", {}, (2, 2), marks=pytest.mark.nightly),
     pytest.param("LAMB", {"always": 1.0}, (2, 2), marks=pytest.mark.nightly),
