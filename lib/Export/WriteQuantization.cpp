@@ -125,6 +125,11 @@ static std::pair<std::string, std::string> writeSide(OnnxWriter &w, Value codes,
 /// scales of both operands, and adds the results.
 LogicalResult mlir::binade::convert::writeQuantization(OnnxWriter &w,
                                                        ScaledMatmulOp op) {
+  if (op.getAccumulation())
+    return op.emitError("models the accumulator of a matrix unit, for which "
+                        "ONNX has no op; export a module that was compiled "
+                        "with a policy without such 'accumulate', for example "
+                        "fp8-current");
   auto setResult = [&](std::string sum) {
     if (op.getBias())
       sum = w.add("Add", {sum, w.getWide(op.getBias())});

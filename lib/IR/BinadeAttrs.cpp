@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
@@ -92,6 +93,31 @@ TransformAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return success();
   return emitError() << "expected groups of 16, 32, 64 or 128 elements, got "
                      << hadamard;
+}
+
+std::string AccumulationAttr::explainViolation(int64_t bits, int64_t step,
+                                               int64_t promote) {
+  auto in = [](int64_t x, int64_t least, int64_t most) {
+    return x >= least && x <= most;
+  };
+  if (!in(bits, kMinBits, kMaxBits))
+    return llvm::formatv("'bits' of an accumulator is from {0} to {1}, got {2}",
+                         kMinBits, kMaxBits, bits);
+  if (!in(step, 1, kMaxStep))
+    return llvm::formatv("'step' of an accumulator is from 1 to {0}, got {1}",
+                         kMaxStep, step);
+  if (promote < 0 || promote % step != 0)
+    return llvm::formatv("'promote' is 0, for never, or a multiple of 'step' = "
+                         "{0}, got {1}",
+                         step, promote);
+  return {};
+}
+
+LogicalResult
+AccumulationAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                         int64_t bits, int64_t step, int64_t promote) {
+  std::string wrong = explainViolation(bits, step, promote);
+  return wrong.empty() ? success() : emitError() << wrong;
 }
 
 LogicalResult

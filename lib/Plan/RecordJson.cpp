@@ -153,6 +153,8 @@ static json write(const Matmul &matmul) {
   writeOptional(object, "rhs_scale", matmul.rhsScale);
   if (matmul.block)
     object["block"] = {matmul.block->m, matmul.block->n, matmul.block->k};
+  if (const std::optional<Accumulation> &found = matmul.accumulation)
+    object["accumulation"] = {found->bits, found->step, found->promote};
   writeOptional(object, "bias", matmul.bias);
   writeFlag(object, "accumulate", matmul.accumulate);
   writeFlag(object, "tf32", matmul.tf32);
@@ -173,6 +175,15 @@ static std::optional<ScaleBlock> readScaleBlock(Fields &fields) {
   return ScaleBlock{sizes[0], sizes[1], sizes[2]};
 }
 
+static std::optional<Accumulation> readAccumulation(Fields &fields) {
+  std::vector<std::int64_t> found = fields.integers("accumulation");
+  if (found.empty())
+    return std::nullopt;
+  if (found.size() != 3)
+    throw fields.error("accumulation", "a list of 3 integers");
+  return Accumulation{found[0], found[1], found[2]};
+}
+
 static void read(Fields &fields, Matmul &matmul) {
   matmul.lhs = readView(fields, "lhs");
   matmul.rhs = readView(fields, "rhs");
@@ -180,6 +191,7 @@ static void read(Fields &fields, Matmul &matmul) {
   matmul.lhsScale = readOptionalView(fields, "lhs_scale");
   matmul.rhsScale = readOptionalView(fields, "rhs_scale");
   matmul.block = readScaleBlock(fields);
+  matmul.accumulation = readAccumulation(fields);
   matmul.bias = readOptionalView(fields, "bias");
   matmul.batch = fields.integers("batch");
   matmul.m = fields.integer("m");

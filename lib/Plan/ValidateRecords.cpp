@@ -38,6 +38,7 @@ private:
   Result<void> checkKernel(const std::string &name);
   Result<void> check(const Matmul &matmul);
   Result<void> checkBlock(const Matmul &matmul);
+  Result<void> checkAccumulation(const Matmul &matmul);
   Result<void> checkTypes(const Matmul &matmul);
   Result<void> check(const Convolution &convolution);
   Result<void> checkGeometry(const Convolution &convolution);
@@ -223,6 +224,7 @@ Result<void> RecordValidator::check(const Matmul &matmul) {
                           with(matmul.m, matmul.n)})
     BINADE_CHECK(checkWork(all));
   BINADE_CHECK(checkBlock(matmul));
+  BINADE_CHECK(checkAccumulation(matmul));
   BINADE_CHECK(checkOperands(matmul.listOperands()));
   return checkTypes(matmul);
 }
@@ -237,6 +239,21 @@ Result<void> RecordValidator::checkBlock(const Matmul &matmul) {
   if (!matmul.lhsScale || !matmul.rhsScale || !matmul.batch.empty())
     return fail("block scales, expected scales of both sides and no batch "
                 "axes");
+  return {};
+}
+
+Result<void> RecordValidator::checkAccumulation(const Matmul &matmul) {
+  const std::optional<Accumulation> &found = matmul.accumulation;
+  if (!found)
+    return {};
+  if (!found->isValid())
+    return fail("an accumulator of " + std::to_string(found->bits) +
+                " bits, steps of " + std::to_string(found->step) + " and " +
+                std::to_string(found->promote) + " products");
+  if (!matmul.lhsScale || !matmul.rhsScale || matmul.accumulate ||
+      !plan.chip.empty())
+    return fail("an accumulator, expected scales of both sides, a result that "
+                "is not added to, and a CPU");
   return {};
 }
 

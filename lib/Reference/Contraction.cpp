@@ -1,5 +1,6 @@
 //===- Contraction.cpp - Matmuls ------------------------------------------===//
 
+#include "Accumulation.h"
 #include "Families.h"
 #include "Matmul.h"
 #include "binade/Reference/Interpreter.h"
@@ -96,6 +97,8 @@ static Tensor applyScales(Tensor codes, const Tensor &scales, int64_t rows,
 }
 
 static void evaluateScaledMatmul(ScaledMatmulOp op, Evaluation &e) {
+  if (op.getAccumulation())
+    return evaluateAccumulated(op, e);
   const Tensor &lhs = e[op.getLhs()], &rhs = e[op.getRhs()],
                &lhsScale = e[op.getLhsScale()], &rhsScale = e[op.getRhsScale()];
   auto evaluate = [&](const Tensor &left, const Tensor &right, double scale) {

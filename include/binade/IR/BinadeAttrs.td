@@ -36,6 +36,47 @@ def Binade_TransformAttr : Binade_Attr<"Transform", "transform"> {
   let genVerifyDecl = 1;
 }
 
+def Binade_AccumulationAttr : Binade_Attr<"Accumulation", "accumulation"> {
+  let summary = "a model of the accumulator of a matrix unit";
+  let description = [{
+    How a contraction of FP8 elements adds its products, instead of in f32. An instruction
+    adds `step` consecutive products (1 to 32) to an accumulator with a significand of `bits`
+    bits (8 to 24), which is 0 at first:
+
+    1. The exponent of a product is the sum of the exponents of its factors; subnormal
+       elements have the exponent of the smallest normal one. E is the largest exponent of the
+       products and of the accumulator. Zeros have none.
+    2. Products and accumulator are truncated (toward zero) to multiples of
+       2^(E - bits + 1), and added exactly.
+    3. The sum is truncated to `bits` significant bits, and is the new accumulator.
+
+    After each `promote` products, a multiple of `step`, the accumulator is added to a sum in
+    f32, rounded to nearest even, and becomes 0. With `promote = 0` this happens only after
+    the last product. The last instruction may have fewer products. A product that is NaN,
+    and infinite products of both signs, make the sum NaN; infinite products of one sign make
+    it infinite.
+
+    With 14 bits and steps of 32 this is how Hopper multiplies FP8 (wgmma): DeepSeek-V3
+    (arXiv 2412.19437), section 3.5.2, and MMA-Sim (arXiv 2511.10909).
+
+    Example:
+
+    ```mlir
+    #binade.accumulation<bits = 14, step = 32, promote = 128>
+    ```
+  }];
+  let parameters = (ins "int64_t":$bits, "int64_t":$step, "int64_t":$promote);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static constexpr int64_t kMinBits = 8, kMaxBits = 24, kMaxStep = 32;
+    /// An error message if these values are not valid, otherwise an empty
+    /// string.
+    static std::string explainViolation(int64_t bits, int64_t step,
+                                        int64_t promote);
+  }];
+}
+
 def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
   let summary = "the formats in which an op computes, accumulates and returns";
   let description = [{

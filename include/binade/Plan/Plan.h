@@ -316,6 +316,22 @@ struct ScaleBlock {
   std::int64_t m = 1, n = 1, k = 1;
 };
 
+/// A model of the accumulator of a matrix unit, to which `step` products are
+/// added at a time: its significand has `bits` bits, and after each `promote`
+/// products, unless that is 0, it is added to a sum in f32. See
+/// `#binade.accumulation` for the definition, and `scaled_matmul` for the order
+/// in which scales and bias are applied.
+struct Accumulation {
+  static constexpr std::int64_t kMinBits = 8, kMaxBits = 24, kMaxStep = 32;
+  std::int64_t bits = 14, step = 32, promote = 0;
+
+  /// Whether these values are in their ranges.
+  bool isValid() const {
+    return bits >= kMinBits && bits <= kMaxBits && step >= 1 &&
+           step <= kMaxStep && promote >= 0 && promote % step == 0;
+  }
+};
+
 /// out[b.., i, j] = round(lhsScale * rhsScale
 ///                        * sum over l of lhs[b.., i, l] * rhs[b.., l, j]
 ///                        + bias[j] (+ out[b.., i, j] if `accumulate`)).
@@ -332,6 +348,9 @@ struct Matmul {
   /// scales and no batch axes.
   std::optional<View> lhsScale, rhsScale;
   std::optional<ScaleBlock> block;
+  /// How products of F8 operands with scales are added, instead of in f32; for
+  /// CPUs, and without `accumulate`.
+  std::optional<Accumulation> accumulation;
   std::optional<View> bias;
   std::vector<std::int64_t> batch; ///< At most kMaxBatchAxes.
   std::int64_t m = 1, n = 1, k = 1;

@@ -502,7 +502,8 @@ static Value buildScaledMatmul(ImplicitLocOpBuilder &b, MatmulOp op,
   auto y = ScaledMatmulOp::create(
       b, isSeparate ? type.clone(b.getF32Type()) : type, operands[0],
       operands[1], operands[2], operands[3], isFused ? bias : Value(),
-      block.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(block));
+      block.empty() ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(block),
+      AccumulationAttr());
   return addBias(b, y, isSeparate ? bias : Value(), type);
 }
 

@@ -72,6 +72,9 @@ static plan::Matmul build(ScaledMatmulOp op, const PlaceOf &place) {
   matmul.lhsScale = place(op.getLhsScale());
   matmul.rhsScale = place(op.getRhsScale());
   matmul.bias = getBias(op.getBias(), place);
+  if (AccumulationAttr found = op.getAccumulationAttr())
+    matmul.accumulation = {found.getBits(), found.getStep(),
+                           found.getPromote()};
   if (std::optional<ArrayRef<int64_t>> block = op.getBlock()) {
     matmul.block = {(*block)[0], (*block)[1], (*block)[2]};
     matmul.lhsScale->strides =

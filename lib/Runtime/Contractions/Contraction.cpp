@@ -22,6 +22,8 @@ std::unique_ptr<Operation> binade::createContraction(const Record &record,
                                                      Contraction choice) {
   std::unique_ptr<Operation> operation;
   if (auto *matmul = std::get_if<Matmul>(&record.body)) {
+    if (matmul->accumulation)
+      return createAccumulatedMatmul(*matmul, memory, threads);
     if (choice != Contraction::Own)
       operation = createOneDnnMatmul(*matmul, memory);
     if (choice != Contraction::Own && !operation)

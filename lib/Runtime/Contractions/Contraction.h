@@ -31,6 +31,11 @@ std::unique_ptr<Operation>
 createOwnConvolution(const plan::Convolution &convolution, const Memory &memory,
                      unsigned threads);
 
+/// Creates a matmul with `accumulation`, which own kernels always compute.
+std::unique_ptr<Operation> createAccumulatedMatmul(const plan::Matmul &matmul,
+                                                   const Memory &memory,
+                                                   unsigned threads);
+
 /// Creates a matmul of f16 operands with AMX. It adds the same products in
 /// another order than the own kernels. Returns null if the CPU has no AMX or
 /// the sizes do not suit it.

@@ -19,6 +19,22 @@ static constexpr int64_t kPiece = 1 << 24;
 /// Maximum columns of heads for which attention kernels have registers.
 static constexpr int64_t kMaxColumns = 128;
 
+/// Emits an error for the first matmul that models an accumulator: kernels for
+/// GPUs add in those of the chip, and these differ from chip to chip.
+static LogicalResult checkAccumulations(ModuleOp module) {
+  WalkResult walked = module.walk([](ScaledMatmulOp op) {
+    if (!op.getAccumulation())
+      return WalkResult::advance();
+    op.emitError("models an accumulator of ")
+        << op.getAccumulation()->getBits()
+        << " bits, which only the CPU computes; compile for the CPU, or with a "
+           "policy without such 'accumulate', for example fp8-current: the GPU "
+           "then adds products as its own matrix units do";
+    return WalkResult::interrupt();
+  });
+  return failure(walked.wasInterrupted());
+}
+
 namespace {
 struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
   using SetCudaTargetPassBase::SetCudaTargetPassBase;
@@ -28,6 +44,8 @@ struct SetCudaTargetPass : impl::SetCudaTargetPassBase<SetCudaTargetPass> {
     FailureOr<const CudaChip *> found =
         getCudaChip(chip, [&] { return module.emitError(); });
     if (failed(found))
+      return signalPassFailure();
+    if (failed(checkAccumulations(module)))
       return signalPassFailure();
     SmallVector<FloatType> codes;
     Builder b(&getContext());

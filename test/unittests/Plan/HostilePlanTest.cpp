@@ -185,6 +185,32 @@ TEST(HostilePlan, ViewsOutsideTheirBufferInAnyIterationAreRejected) {
               matmulOf(p).lhsScale->buffer = 3;
             }),
             row + "a scale of type I64, expected F32");
+  auto accumulate = [&](Plan &p, Accumulation accumulation) {
+    blocks(p, {1, 1, 2});
+    matmulOf(p).accumulation = accumulation;
+  };
+  EXPECT_EQ(rejection([&](Plan &p) { accumulate(p, {14, 32, 128}); }),
+            "accepted");
+  for (auto [bits, step, promote] : {std::array<std::int64_t, 3>{7, 32, 0},
+                                     {25, 32, 0},
+                                     {14, 0, 0},
+                                     {14, 33, 0},
+                                     {14, 32, 48},
+                                     {14, 32, -32}})
+    EXPECT_EQ(rejection([&](Plan &p) { accumulate(p, {bits, step, promote}); }),
+              row + "an accumulator of " + std::to_string(bits) +
+                  " bits, steps of " + std::to_string(step) + " and " +
+                  std::to_string(promote) + " products");
+  const std::string scaled =
+      row + "an accumulator, expected scales of both sides, a result that is "
+            "not added to, and a CPU";
+  EXPECT_EQ(rejection([&](Plan &p) {
+              accumulate(p, {14, 32, 0});
+              matmulOf(p).accumulate = true;
+            }),
+            scaled);
+  EXPECT_EQ(rejection([&](Plan &p) { matmulOf(p).accumulation.emplace(); }),
+            scaled);
 }
 
 TEST(HostilePlan, SlotsOfAParallelLoopMustBeDisjointAndInTheirBuffers) {

@@ -72,6 +72,13 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     each row has its own scales, otherwise [rows / m, K / k], each rounded up. There may be
     more scales at the end, which are not read.
 
+    With `accumulation`, the products of the elements are added as there, without scales;
+    with `block`, each block of k terms has an accumulator and a sum of its own. s is the
+    product of both scales, rounded to f32. A sum times s is added to the total, which is 0
+    at first, by one fused multiply-add in f32 for each block, or one without `block`; then
+    the bias is added in f32, and the result is rounded to its format. The order of all
+    operations is thus defined, and so are all bits.
+
     The op has no gradient: it exists only after differentiation.
 
     Constraints:
@@ -93,12 +100,17 @@ def Binade_ScaledMatmulOp : Binade_Op<"scaled_matmul", [
     %z = binade.scaled_matmul %a, %a_scales, %b, %b_scales {block = array<i64: 1, 128, 128>}
        : (tensor<8x512xf8E4M3FN>, tensor<4x8xf32>, tensor<384x512xf8E4M3FN>, tensor<3x4xf32>)
          -> tensor<8x384xbf16>
+    %h = binade.scaled_matmul %x, %x_scale, %w, %w_scale
+       {accumulation = #binade.accumulation<bits = 14, step = 32, promote = 0>}
+       : (tensor<8x64xf8E4M3FN>, tensor<f32>, tensor<32x64xf8E4M3FN>, tensor<f32>)
+         -> tensor<8x32xbf16>
     ```
   }];
   let arguments = (ins Code8Tensor:$lhs, StaticF32Tensor:$lhs_scale,
                        Code8Tensor:$rhs, StaticF32Tensor:$rhs_scale,
                        Optional<ComputedTensor>:$bias,
-                       OptionalAttr<DenseI64ArrayAttr>:$block);
+                       OptionalAttr<DenseI64ArrayAttr>:$block,
+                       OptionalAttr<Binade_AccumulationAttr>:$accumulation);
   let results = (outs ComputedTensor:$y);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
