@@ -255,6 +255,10 @@ void NodePlanner::plan(PlannedNode &planned, const NodeFormats &formats) {
   planned.compute = planned.operand = compute;
   planned.result = result;
   planQuantized(planned, formats);
+  if (formats.accumulation)
+    limits.add(llvm::formatv("ONNX has no accumulator of {0} bits: products of "
+                             "quantized operands are added in f32",
+                             formats.accumulation.getBits()));
   // Whether the op has to compute in f32 on rounded operands: contractions with
   // f32 results or quantized operands, and ops that accumulate in the type of
   // their operands.

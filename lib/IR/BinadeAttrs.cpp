@@ -123,8 +123,8 @@ AccumulationAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 LogicalResult
 PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatType compute, FloatType accumulate, FloatType result,
-                      ArrayAttr operands, TransformAttr transform, ClampAttr,
-                      StringAttr) {
+                      ArrayAttr operands, TransformAttr transform,
+                      AccumulationAttr accumulation, ClampAttr, StringAttr) {
   constexpr int64_t kFactors = 2;
   if (transform &&
       (!operands ||
@@ -163,6 +163,9 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (accumulate && !isOneOf(accumulate, kSumFloats))
     return emitError() << "accumulation format " << accumulate << " is not "
                        << joinNames(kSumFloats);
+  if (accumulation && !(accumulate && accumulate.isF32()))
+    return emitError() << "'accumulation' adds to sums in f32, for which "
+                          "'accumulate' is f32";
   if (accumulate &&
       accumulate.getFPMantissaWidth() < compute.getFPMantissaWidth())
     return emitError() << "accumulation format " << accumulate

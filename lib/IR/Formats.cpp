@@ -1,6 +1,7 @@
 //===- Formats.cpp - Number formats and where they are allowed ------------===//
 
 #include "binade/IR/Formats.h"
+#include "binade/IR/Accumulation.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/QuantizedOperands.h"
 #include "llvm/ADT/StringExtras.h"
@@ -93,6 +94,10 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
     return op->emitOpError("joins halves of an f32, so that a decision has "
                            "compute = bf16 and result = f32");
   ArrayAttr operands = decision.getOperands();
+  if (decision.getAccumulation())
+    if (std::string wrong = explainUnaccumulated(op, operands); !wrong.empty())
+      return op->emitOpError(wrong) << ", so that a decision has no "
+                                       "'accumulation'";
   if (!operands)
     return success();
   if (!sums && !isSaved)

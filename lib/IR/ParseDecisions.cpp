@@ -109,6 +109,7 @@ Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
   FloatType compute, accumulate, result;
   ArrayAttr operands;
   TransformAttr transform;
+  AccumulationAttr accumulation;
   ClampAttr clamp;
   StringAttr rule;
   auto format = [&](FloatType &into) {
@@ -120,6 +121,9 @@ Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
   auto readTransform = [&] {
     return parser.parseCustomAttributeWithFallback(transform);
   };
+  auto readAccumulation = [&] {
+    return parser.parseCustomAttributeWithFallback(accumulation);
+  };
   auto readClamp = [&] {
     return parser.parseCustomAttributeWithFallback(clamp);
   };
@@ -130,12 +134,13 @@ Attribute PrecisionAttr::parse(AsmParser &parser, Type) {
                            {"result", true, readResult},
                            {"operands", false, readOperands},
                            {"transform", false, readTransform},
+                           {"accumulation", false, readAccumulation},
                            {"clamp", false, readClamp},
                            {"rule", false, readRule}}))
     return {};
   return getChecked([&] { return parser.emitError(start); },
                     parser.getContext(), compute, accumulate, result, operands,
-                    transform, clamp, rule);
+                    transform, accumulation, clamp, rule);
 }
 
 void PrecisionAttr::print(AsmPrinter &printer) const {
@@ -149,6 +154,8 @@ void PrecisionAttr::print(AsmPrinter &printer) const {
     printField(printer, isFirst, "operands", getOperands());
   if (getTransform())
     printField(printer, isFirst, "transform", getTransform());
+  if (getAccumulation())
+    printField(printer, isFirst, "accumulation", getAccumulation());
   if (getClamp())
     printField(printer, isFirst, "clamp", getClamp());
   if (getRule())

@@ -92,6 +92,7 @@ static NodeFormats mergeDecisions(ArrayRef<Operation *> ops) {
       next.rule = rule.str();
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       next.operands.push_back(decision.getOperand(i));
+    next.accumulation = decision.getAccumulation();
     if (!formats.compute) {
       next.matmulCompute = formats.matmulCompute;
       next.matmulResult = formats.matmulResult;

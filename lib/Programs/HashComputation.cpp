@@ -20,7 +20,8 @@ static PrecisionAttr getWithoutRule(PrecisionAttr decision) {
   return PrecisionAttr::get(decision.getContext(), decision.getCompute(),
                             decision.getAccumulate(), decision.getResult(),
                             decision.getOperands(), decision.getTransform(),
-                            decision.getClamp(), /*rule=*/nullptr);
+                            decision.getAccumulation(), decision.getClamp(),
+                            /*rule=*/nullptr);
 }
 
 /// Removes who decided, but keeps what is computed. Decisions about storage are

@@ -17,7 +17,7 @@ func.func @integer_format(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // -----
 
 func.func @unknown_field(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  // expected-error@+1 {{expected compute, accumulate, result, operands, transform, clamp, rule; got 'computes'; did you mean 'compute'?}}
+  // expected-error@+1 {{expected compute, accumulate, result, operands, transform, accumulation, clamp, rule; got 'computes'; did you mean 'compute'?}}
   %r = binade.exp %a {precision = #binade.precision<computes = f16, result = f32>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %r : tensor<4x4xf32>
 }

@@ -112,6 +112,9 @@ static std::string describe(const PolicySettings &settings) {
        llvm::zip(kLayerProducts, settings.quantize.own))
     if (formats)
       describe(*formats, (product + " ").str(), parts);
+  if (settings.accumulation)
+    parts.push_back("accumulate " +
+                    describe(settings.accumulation.accumulation));
   if (settings.state)
     parts.push_back("state " + describeState(settings.state));
   if (settings.master)

@@ -34,6 +34,8 @@ struct NodeFormats {
   /// The formats to which inputs are quantized, by index; null for inputs that
   /// are not quantized.
   SmallVector<QuantizedAttr, 0> operands;
+  /// The accumulator that the decision models; null for none.
+  AccumulationAttr accumulation;
   /// For each input, whether it is read in f32 or as integers whatever the
   /// decision says. Missing entries are false.
   SmallVector<bool, 2> isWide;

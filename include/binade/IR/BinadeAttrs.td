@@ -95,6 +95,8 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
     operand that is quantized first, and a unit attribute for each other one. The op then
     computes with the dequantized values, which are not rounded to `compute`. `transform`, on
     contractions with two quantized operands, transforms these before they are quantized.
+    `accumulation`, on matmuls of two operands that are quantized to FP8, adds the products as
+    the accumulator of a matrix unit does (`#binade.accumulation`); `accumulate` is then f32.
 
     `compute` is f32, tf32, bf16 or f16. tf32 is stored as f32: then operands are rounded
     and keep their type. `accumulate` is f64, f32, bf16 or f16, and `result` f32, bf16 or
@@ -112,6 +114,7 @@ def Binade_PrecisionAttr : Binade_Attr<"Precision", "precision"> {
                         "::mlir::FloatType":$result,
                         OptionalParameter<"::mlir::ArrayAttr">:$operands,
                         OptionalParameter<"::mlir::binade::TransformAttr">:$transform,
+                        OptionalParameter<"::mlir::binade::AccumulationAttr">:$accumulation,
                         OptionalParameter<"::mlir::binade::ClampAttr">:$clamp,
                         OptionalParameter<"::mlir::StringAttr">:$rule);
   let hasCustomAssemblyFormat = 1;

@@ -63,6 +63,9 @@ struct Formats {
   ArrayAttr operands;
   /// The transform of the quantized operands; null for none.
   TransformAttr transform;
+  /// How the products of operands in FP8 are added; null for sums in
+  /// `accumulate`.
+  AccumulationAttr accumulation;
   ClampAttr clamp;
   bool operator==(const Formats &) const = default;
 };
@@ -88,6 +91,12 @@ bool lacksQuantizedOperands(const PrecisionNode &node, PrecisionAttr decision);
 /// quantized without it.
 std::string explainMissingTransform(const PrecisionNode &node,
                                     PrecisionAttr decision);
+
+/// Returns why `decision` does not add the products of `node` as the
+/// accumulator that a rule requests: "has a scale for ..."; empty if it does,
+/// if its operands are not quantized, or if no rule requests one.
+std::string explainMissingAccumulation(const PrecisionNode &node,
+                                       PrecisionAttr decision);
 
 /// Builds `#binade.precision` attributes from choices. Caches them, because a
 /// step has few distinct ones.

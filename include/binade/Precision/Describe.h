@@ -14,6 +14,9 @@ std::string describe(PrecisionAttr decision);
 /// Returns "hadamard 16 with fixed signs".
 std::string describe(TransformAttr transform);
 
+/// Returns "accumulator of 14 bits, promoted every 128 products".
+std::string describe(AccumulationAttr accumulation);
+
 /// Returns "bf16, master kahan, states f32"; "f32, states f32" for null.
 std::string describe(StorageAttr decision);
 

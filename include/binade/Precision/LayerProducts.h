@@ -40,6 +40,17 @@ struct ProductTransform {
   }
 };
 
+/// A model of the accumulator that adds products, and its place in a policy.
+struct ProductAccumulation {
+  AccumulationAttr accumulation;
+  LocationAttr location;
+
+  explicit operator bool() const { return bool(accumulation); }
+  bool operator==(const ProductAccumulation &other) const {
+    return accumulation == other.accumulation;
+  }
+};
+
 /// The formats to which operands of contractions are quantized, by what the
 /// operands are; null for those that are not quantized.
 struct OperandFormats {

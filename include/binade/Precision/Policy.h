@@ -30,6 +30,8 @@ struct PolicySettings {
   /// (as TypeAttr) or `#binade.quantized`.
   Attribute saved;
   ProductFormats quantize;
+  /// How matmuls of operands in FP8 add products.
+  ProductAccumulation accumulation;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
   /// The storage formats of the parameter, of the optimizer states, and of

@@ -429,6 +429,9 @@ static bool isNarrowed(Value operand) {
 
 std::optional<Fallback> MatmulOp::findFallback() {
   std::string decided = describeQuantizedOperands(getPrecisionAttr());
+  // An accumulator is modelled for the quantized elements.
+  if (!decided.empty() && getPrecisionAttr().getAccumulation())
+    return std::nullopt;
   Refusal refusal;
   if (decided.empty() || findQuantizedMatmul(*this, getTarget(*this), refusal))
     return std::nullopt;

@@ -154,6 +154,38 @@ static LogicalResult checkTransforms(const PrecisionGraph &graph) {
   return result;
 }
 
+/// Reports matmuls that cannot have the accumulator that a rule requests: an
+/// error if the rule is in a user's file and not `optional`. For any other
+/// rule, sums are in f32, and one warning counts the matmuls.
+static LogicalResult checkAccumulations(const PrecisionGraph &graph) {
+  struct Missing {
+    Operation *first;
+    std::string reason;
+    unsigned count = 0;
+  };
+  LogicalResult result = success();
+  llvm::MapVector<const PolicyRule *, Missing> missing;
+  for (const PrecisionNode &node : graph.getNodes()) {
+    PrecisionOpInterface op = node.op;
+    std::string reason =
+        explainMissingAccumulation(node, op.getPrecisionAttr());
+    if (reason.empty())
+      continue;
+    if (node.rule->isUser && !node.rule->isOptional)
+      result = emitError(node.rule->settings.accumulation.location)
+               << "cannot model the accumulator of "
+               << describe(op.getOperation()) << ": it " << reason;
+    else
+      ++missing.try_emplace(node.rule, Missing{op, reason}).first->second.count;
+  }
+  for (auto &[rule, found] : missing)
+    emitWarning(rule->settings.accumulation.location)
+        << "adds the products of " << found.count
+        << (found.count == 1 ? " matmul" : " matmuls")
+        << " in f32: " << describe(found.first) << " " << found.reason;
+  return result;
+}
+
 /// Emits a remark if a cut cannot count the time to quantize operands.
 static void reportMissingRates(const PrecisionGraph &graph) {
   const std::optional<CutSettings> &cut = graph.getPolicy().cut;
@@ -202,7 +234,8 @@ static LogicalResult decideOps(func::FuncOp step, PrecisionGraph &graph) {
     op.setPrecisionAttr(decision);
   }
   reportUnquantized(step, graph);
-  return checkTransforms(graph);
+  LogicalResult accumulated = checkAccumulations(graph);
+  return failed(checkTransforms(graph)) ? failure() : accumulated;
 }
 
 /// Emits an error if the glob of a `--states` matches no parameter.

@@ -1,6 +1,7 @@
 //===- Assigner.cpp - Decisions from chosen formats -----------------------===//
 
 #include "binade/Precision/Assigner.h"
+#include "binade/IR/Accumulation.h"
 #include "binade/IR/Formats.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/QuantizedOperands.h"
@@ -65,6 +66,19 @@ static TransformAttr chooseTransform(PrecisionOpInterface op,
              : TransformAttr();
 }
 
+/// Returns the accumulator that a rule requests, if the products of `node` can
+/// be added so.
+static AccumulationAttr chooseAccumulation(const PrecisionNode &node,
+                                           ArrayAttr operands) {
+  AccumulationAttr asked = node.rule
+                               ? node.rule->settings.accumulation.accumulation
+                               : AccumulationAttr();
+  return asked && quantizesBothFactors(operands) &&
+                 explainUnaccumulated(node.op, operands).empty()
+             ? asked
+             : AccumulationAttr();
+}
+
 Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
                                  const Choice &choice) {
   const PrecisionNode &node = graph.getNodes()[index];
@@ -95,6 +109,7 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
         chooseOperands(op, asked, roundsBias ? formats.result : FloatType());
     formats.transform =
         chooseTransform(op, asked.transform.transform, formats.operands);
+    formats.accumulation = chooseAccumulation(node, formats.operands);
     if (asked.needsTransform() && !formats.transform)
       formats.operands = chooseOperands(
           op, OperandFormats(), roundsBias ? formats.result : FloatType());
@@ -155,7 +170,17 @@ std::string mlir::binade::explainMissingTransform(const PrecisionNode &node,
 Formats mlir::binade::getFormats(PrecisionAttr decision) {
   return {decision.getCompute(),   decision.getAccumulate(),
           decision.getResult(),    decision.getOperands(),
-          decision.getTransform(), decision.getClamp()};
+          decision.getTransform(), decision.getAccumulation(),
+          decision.getClamp()};
+}
+
+std::string mlir::binade::explainMissingAccumulation(const PrecisionNode &node,
+                                                     PrecisionAttr decision) {
+  if (node.isPinned || !node.rule || !node.rule->settings.accumulation ||
+      decision.getAccumulation() ||
+      !quantizesBothFactors(decision.getOperands()))
+    return {};
+  return explainUnaccumulated(node.op, decision.getOperands());
 }
 
 PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
@@ -181,6 +206,7 @@ PrecisionAttr DecisionBuilder::build(unsigned index, const Choice &choice) {
                                           : op.getLoc());
              },
              op.getContext(), formats.compute, formats.accumulate,
-             formats.result, formats.operands, formats.transform, formats.clamp,
+             formats.result, formats.operands, formats.transform,
+             formats.accumulation, formats.clamp,
              StringAttr::get(op.getContext(), origin));
 }

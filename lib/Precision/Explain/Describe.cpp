@@ -23,6 +23,17 @@ std::string mlir::binade::describe(TransformAttr transform) {
   llvm_unreachable("all signs are listed");
 }
 
+std::string mlir::binade::describe(AccumulationAttr accumulation) {
+  std::string text =
+      "accumulator of " + std::to_string(accumulation.getBits()) + " bits";
+  if (constexpr int64_t kUsual = 32; accumulation.getStep() != kUsual)
+    text += ", " + std::to_string(accumulation.getStep()) + " products a step";
+  return accumulation.getPromote() == 0
+             ? text + ", never promoted"
+             : text + ", promoted every " +
+                   std::to_string(accumulation.getPromote()) + " products";
+}
+
 std::string mlir::binade::describe(PrecisionAttr decision) {
   FloatType compute = getComputed(decision);
   std::string text = llvm::to_string(compute);
@@ -39,6 +50,8 @@ std::string mlir::binade::describe(PrecisionAttr decision) {
     text += ", operands " + llvm::join(formats, " x ");
   if (TransformAttr transform = decision.getTransform())
     text += ", " + describe(transform);
+  if (AccumulationAttr accumulation = decision.getAccumulation())
+    text += ", " + describe(accumulation);
   if (FloatType bias = getBiasFormat(decision))
     text += ", bias " + llvm::to_string(bias);
   if (ClampAttr clamp = decision.getClamp())

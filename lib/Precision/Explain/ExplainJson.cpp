@@ -96,6 +96,11 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
     object["transform"] = llvm::json::Object{
         {"hadamard", transform.getHadamard()},
         {"signs", stringifyHadamardSigns(transform.getSigns())}};
+  if (AccumulationAttr accumulation = decision.getAccumulation())
+    object["accumulation"] =
+        llvm::json::Object{{"bits", accumulation.getBits()},
+                           {"step", accumulation.getStep()},
+                           {"promote", accumulation.getPromote()}};
   if (ClampAttr clamp = decision.getClamp())
     object["clamp"] = stringifyClamp(clamp.getValue());
   if (llvm::json::Array seen = writeEvidence(explanation.getGraph(), op);

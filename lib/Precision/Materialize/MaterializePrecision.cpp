@@ -5,6 +5,7 @@
 #include "ScaleLayers.h"
 #include "ScaleLoss.h"
 #include "StoreParameters.h"
+#include "binade/IR/Accumulation.h"
 #include "binade/IR/Build.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/MissingFunction.h"
@@ -51,8 +52,9 @@ public:
         keep(op, kept.take_front(op->getNumOperands()));
         kept = kept.drop_front(op->getNumOperands());
       }
+    LogicalResult done = accumulate();
     quantizer.finish();
-    return success();
+    return done;
   }
 
 private:
@@ -88,6 +90,31 @@ private:
       clamp(op);
   }
 
+  /// Replaces matmuls whose decision has an accumulator.
+  LogicalResult accumulate() {
+    SmallVector<MatmulOp> matmuls;
+    function.walk([&](MatmulOp op) {
+      if (PrecisionAttr decision = op.getPrecisionAttr();
+          decision && decision.getAccumulation())
+        matmuls.push_back(op);
+    });
+    for (MatmulOp op : matmuls) {
+      b.setLoc(op.getLoc());
+      b.setInsertionPoint(op);
+      Operation *before = op->getPrevNode();
+      FailureOr<Value> built =
+          buildAccumulated(b, op, op.getPrecisionAttr().getAccumulation());
+      if (failed(built))
+        return failure();
+      for (Operation *made = op->getPrevNode(); made != before;
+           made = made->getPrevNode())
+        setPhase(made, getPhase(op));
+      op.replaceAllUsesWith(*built);
+      op->erase();
+    }
+    return success();
+  }
+
   /// Inserts the clamp ops, and clears the clamp from the decision.
   void clamp(PrecisionOpInterface op) {
     PrecisionAttr decision = op.getPrecisionAttr();
@@ -97,7 +124,7 @@ private:
     op.setPrecisionAttr(PrecisionAttr::get(
         op.getContext(), decision.getCompute(), decision.getAccumulate(),
         decision.getResult(), decision.getOperands(), decision.getTransform(),
-        ClampAttr(), decision.getRule()));
+        decision.getAccumulation(), ClampAttr(), decision.getRule()));
   }
 
   void keep(Operation *op, ArrayRef<Type> formats) {

@@ -88,9 +88,10 @@ struct Mover {
     y.setType(mlir::cast<RankedTensorType>(y.getType()).clone(format));
     auto precision = mlir::cast<PrecisionOpInterface>(op);
     if (PrecisionAttr decision = precision.getPrecisionAttr())
-      precision.setPrecisionAttr(PrecisionAttr::get(
-          decision.getContext(), format, FloatType(), format, ArrayAttr(),
-          TransformAttr(), decision.getClamp(), decision.getRule()));
+      precision.setPrecisionAttr(
+          PrecisionAttr::get(decision.getContext(), format, FloatType(), format,
+                             ArrayAttr(), TransformAttr(), AccumulationAttr(),
+                             decision.getClamp(), decision.getRule()));
   }
 };
 

@@ -55,7 +55,8 @@ private:
     PrecisionAttr old = producer.getPrecisionAttr();
     producer.setPrecisionAttr(PrecisionAttr::get(
         old.getContext(), old.getCompute(), old.getAccumulate(), b.getF32Type(),
-        old.getOperands(), old.getTransform(), old.getClamp(), old.getRule()));
+        old.getOperands(), old.getTransform(), old.getAccumulation(),
+        old.getClamp(), old.getRule()));
     std::string name = getName(update.getParameter());
     TensorScale tensor;
     if (scaling.perTensor)

@@ -20,6 +20,8 @@ const YamlSchema<TargetCosts> &getCostsFileSchema();
 YamlSchema<PolicyRule> yamlRule();
 YamlSchema<PolicySelector> yamlSelector();
 YamlSchema<ProductTransform> yamlTransform();
+/// The key `accumulate`: a format, or a model of an accumulator.
+YamlKey<PolicySettings> yamlAccumulate();
 YamlSchema<CutSettings> yamlCut();
 YamlSchema<std::vector<PolicySwitch>> yamlSchedule();
 /// Parses a number of `things` in [min, max], or a share of them.
@@ -27,6 +29,10 @@ YamlSchema<CountOrShare> yamlCountOrShare(StringRef things, int64_t min,
                                           int64_t max);
 /// Parses the name of a quantized format for tensors.
 YamlSchema<QuantizedAttr> yamlTensorFormat();
+
+/// Returns why no matmul that `rule` matches can have its accumulator, or an
+/// empty string.
+std::string explainUnaccumulated(const PolicyRule &rule);
 
 /// The prefix of an alarm's action that switches to another policy.
 inline constexpr StringLiteral kSwitchWord = "switch:";

@@ -229,6 +229,8 @@ static LogicalResult finishRule(YamlReader &reader, Node &node,
     return reader.error(node, "rule sets nothing; expected class, compute, "
                               "accumulate, result, saved, quantize, clamp, "
                               "parameter, master, state or accumulator");
+  if (std::string wrong = explainUnaccumulated(rule); !wrong.empty())
+    return emitError(rule.settings.accumulation.location) << wrong;
   return checkKind(reader, node, rule);
 }
 
@@ -245,8 +247,7 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
        settingKey(yamlKey("compute", "Format that operands are rounded to",
                           &PolicySettings::compute,
                           yamlFormat(kOperandFloats))),
-       settingKey(yamlKey("accumulate", "Format of partial sums",
-                          &PolicySettings::accumulate, yamlFormat(kSumFloats))),
+       settingKey(yamlAccumulate()),
        settingKey(yamlKey("result", "Format of the results",
                           &PolicySettings::result, yamlFormat())),
        settingKey(yamlKey("saved",

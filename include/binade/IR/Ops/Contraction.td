@@ -30,7 +30,8 @@ def Binade_MatmulOp : Binade_PrecisionOp<"matmul", "Allow", [
 
     If an operand is the result of `dequantize`, the quantized elements are multiplied: by
     `scaled_matmul` where the target supports their formats, otherwise in bf16, which holds
-    them exactly. The scale of a whole tensor multiplies the sum.
+    them exactly. The scale of a whole tensor multiplies the sum. A decision with
+    `accumulation` becomes a `scaled_matmul` when formats are materialized.
 
     Constraints:
 

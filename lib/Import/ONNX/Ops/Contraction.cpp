@@ -89,8 +89,8 @@ static Value broadcastBatch(ImplicitLocOpBuilder &b, Side side,
 
 PrecisionAttr mlir::binade::importer::pinTo(FloatType format) {
   return PrecisionAttr::get(format.getContext(), format, format, format,
-                            ArrayAttr(), TransformAttr(), ClampAttr(),
-                            StringAttr());
+                            ArrayAttr(), TransformAttr(), AccumulationAttr(),
+                            ClampAttr(), StringAttr());
 }
 
 /// If the right side is one matrix, the batch axes of the left side are
