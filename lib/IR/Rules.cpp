@@ -204,6 +204,49 @@ std::string mlir::binade::explainViolation(func::FuncOp prepare,
   return explainBody(prepare, shape);
 }
 
+std::string mlir::binade::explainViolation(func::FuncOp formula,
+                                           TypeRange inputs,
+                                           TypeRange outputs) {
+  std::string wrong;
+  llvm::raw_string_ostream stream(wrong);
+  auto explain = [&](StringRef verb, TypeRange found, TypeRange expected) {
+    auto print = [&](Type type) { stream << "'" << type << "'"; };
+    stream << verb << " ";
+    llvm::interleaveComma(found, stream, print);
+    stream << ", expected ";
+    llvm::interleaveComma(expected, stream, print);
+  };
+  TypeRange taken = formula.getArgumentTypes();
+  if (taken.drop_back(drawsRandomValue(formula)) != inputs)
+    explain("takes", taken, inputs);
+  else if (TypeRange returned = formula.getResultTypes(); returned != outputs)
+    explain("returns", returned, outputs);
+  return wrong;
+}
+
+std::string mlir::binade::explainScalarsViolation(OptimizerOp rule,
+                                                  func::FuncOp scalars) {
+  Builder b(rule.getContext());
+  SmallVector<Type> inputs(1 + rule.getHypers().size(), b.getF64Type());
+  inputs.front() = b.getI64Type();
+  SmallVector<Type> outputs(scalars.getNumResults(), b.getF64Type());
+  return explainViolation(scalars, inputs, outputs);
+}
+
+std::string mlir::binade::explainUpdateViolation(func::FuncOp update,
+                                                 func::FuncOp prepare,
+                                                 unsigned states,
+                                                 unsigned scalars) {
+  unsigned updated = llvm::count_if(llvm::seq(states), [&](unsigned state) {
+    return isElementwise(prepare, state);
+  });
+  unsigned values = prepare ? prepare.getNumResults() - (states - updated) : 0;
+  SmallVector<Type> elements(2 + updated + scalars + values,
+                             Float32Type::get(update.getContext()));
+  return explainViolation(update, elements,
+                          ArrayRef(elements).take_front(1 + updated));
+}
+
 /// Clones the ops of `function` for the shape of the parameter. `replace` may
 /// be null.
 static SmallVector<Value>

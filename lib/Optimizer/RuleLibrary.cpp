@@ -69,32 +69,28 @@ static OwningOpRef<ModuleOp> parseRule(StringRef name, MLIRContext *context) {
   return nullptr;
 }
 
-/// Checks that the formula `suffix` has arguments `inputs` and results
-/// `outputs`, if these are not empty.
-static LogicalResult checkFormula(OptimizerOp optimizer, StringRef suffix,
-                                  TypeRange inputs, TypeRange outputs) {
+/// Returns the function `suffix` of the rule, and checks it with `explain`.
+static FailureOr<func::FuncOp>
+checkFormula(OptimizerOp optimizer, StringRef suffix,
+             llvm::function_ref<std::string(func::FuncOp)> explain) {
   std::string name = (optimizer.getSymName() + suffix).str();
   auto module = optimizer->getParentOfType<ModuleOp>();
   auto function = module.lookupSymbol<func::FuncOp>(name);
   if (!function)
     return optimizer.emitError("needs a function '@") << name << "'";
-  TypeRange taken = function.getArgumentTypes();
-  if (taken.drop_back(drawsRandomValue(function)) != inputs)
-    return function.emitError("takes ") << taken << ", expected " << inputs;
-  if (!outputs.empty() && TypeRange(function.getResultTypes()) != outputs)
-    return function.emitError("returns ")
-           << function.getResultTypes() << ", expected " << outputs;
-  return success();
+  if (std::string wrong = explain(function); !wrong.empty())
+    return function.emitError(wrong);
+  return function;
 }
 
 static LogicalResult checkRule(OptimizerOp optimizer) {
-  Builder b(optimizer.getContext());
-  SmallVector<Type> inputs(1 + optimizer.getHypers().size(), b.getF64Type());
-  inputs.front() = b.getI64Type();
-  if (failed(checkFormula(optimizer, ".scalars", inputs, {})))
+  FailureOr<func::FuncOp> found =
+      checkFormula(optimizer, ".scalars", [&](func::FuncOp scalars) {
+        return explainScalarsViolation(optimizer, scalars);
+      });
+  if (failed(found))
     return failure();
-  auto scalars = cast<func::FuncOp>(SymbolTable::lookupNearestSymbolFrom(
-      optimizer, b.getStringAttr(optimizer.getSymName() + ".scalars")));
+  func::FuncOp scalars = *found;
   size_t states = optimizer.getStates().size();
   auto module = optimizer->getParentOfType<ModuleOp>();
   SmallVector<func::FuncOp> prepares = getPrepares(optimizer);
@@ -116,21 +112,17 @@ static LogicalResult checkRule(OptimizerOp optimizer) {
              << other.getName() << "' returns " << other.getNumResults()
              << " values, '@" << prepare.getName() << "' returns "
              << prepare.getNumResults();
-  size_t updated = llvm::count_if(llvm::seq<size_t>(states), [&](size_t state) {
-    return isElementwise(prepare, state);
-  });
-  size_t values = prepare ? prepare.getNumResults() - (states - updated) : 0;
-  SmallVector<Type> elements(2 + updated + scalars.getNumResults() + values,
-                             b.getF32Type());
   auto check = [&](StringRef suffix) {
-    return checkFormula(optimizer, suffix, elements,
-                        ArrayRef(elements).take_front(1 + updated));
+    return checkFormula(optimizer, suffix, [&](func::FuncOp update) {
+      return explainUpdateViolation(update, prepare, states,
+                                    scalars.getNumResults());
+    });
   };
   if (failed(check(".update")))
     return failure();
   bool answers =
       module.lookupSymbol((optimizer.getSymName() + ".update.shrink").str());
-  return answers ? check(".update.shrink") : success();
+  return success(!answers || succeeded(check(".update.shrink")));
 }
 
 static FailureOr<Rule> loadOne(StringRef name, MLIRContext *context) {

@@ -319,3 +319,54 @@ func.func @one_state_too_many(%p: tensor<4x8xf32>, %row: tensor<4xf32>) {
   %n:3 = binade.optimizer_update @rule %p, %p states(%row, %p) {prepare = @rule.prepare} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>)
   return
 }
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> f32 { return %p : f32 }
+
+func.func @results_missing(%p: tensor<8xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op calls '@rule.update', which returns 'f32', expected 'f32', 'f32'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: i64, %lr: f64) -> f64 { return %lr : f64 }
+func.func private @rule.update(%p: f32, %g: f32, %s: f64, %lr: f32) -> (f32, f64) { return %p, %s : f32, f64 }
+
+func.func @other_types(%p: tensor<8xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op calls '@rule.update', which takes 'f32', 'f32', 'f64', 'f32', expected 'f32', 'f32', 'f32', 'f32'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [#binade.setting<"s" = 0.0>], hypers = []}
+func.func private @rule.scalars(%step: i64) -> f64 {
+  %0 = arith.constant 0.0 : f64
+  return %0 : f64
+}
+func.func private @rule.prepare(%p: tensor<4xf32>, %g: tensor<4xf32>, %s: tensor<4xf32>, %lr: tensor<f32>) -> tensor<4xf32> { return %g : tensor<4xf32> }
+func.func private @rule.update(%p: f32, %g: f32, %s: f32, %lr: f32) -> (f32, f32) { return %p, %s : f32, f32 }
+
+func.func @value_missing(%p: tensor<8xf32>, %k: tensor<f32>) {
+  // expected-error@+1 {{'binade.optimizer_update' op calls '@rule.update', which takes 'f32', 'f32', 'f32', 'f32', expected 'f32', 'f32', 'f32', 'f32', 'f32'}}
+  %n:2 = binade.optimizer_update @rule %p, %p states(%p) scalars(%k) {prepare = @rule.prepare} : (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
+binade.optimizer @rule {states = [], hypers = [#binade.setting<"lr" = 0.1>]}
+func.func private @rule.scalars(%step: f64, %lr: f64) -> f64 { return %lr : f64 }
+
+func.func @scalars_types(%k: tensor<i64>, %h: tensor<f64>) {
+  // expected-error@+1 {{'binade.optimizer_scalars' op calls '@rule.scalars', which takes 'f64', 'f64', expected 'i64', 'f64'}}
+  %s = binade.optimizer_scalars @rule(%k, %h) : (tensor<i64>, tensor<f64>) -> tensor<f32>
+  return
+}

@@ -55,6 +55,19 @@ bool isElementwise(func::FuncOp prepare, unsigned state);
 std::string explainViolation(func::FuncOp prepare, unsigned states,
                              unsigned scalars);
 
+/// Returns what is wrong with the types that `formula` takes, except a random
+/// value, and returns; empty if nothing is.
+std::string explainViolation(func::FuncOp formula, TypeRange inputs,
+                             TypeRange outputs);
+
+/// As above for `scalars`, which returns scalars in f64.
+std::string explainScalarsViolation(OptimizerOp rule, func::FuncOp scalars);
+
+/// As above for `update`, which follows `prepare`, in a rule with so many
+/// states and scalars.
+std::string explainUpdateViolation(func::FuncOp update, func::FuncOp prepare,
+                                   unsigned states, unsigned scalars);
+
 /// Returns the shape of the parameter inside `prepare`, which has one or two
 /// axes.
 SmallVector<int64_t> getWrittenShape(func::FuncOp prepare,

@@ -100,6 +100,15 @@ lookUpRule(Operation *op, FlatSymbolRefAttr optimizer, StringAttr formula,
   return std::pair(rule, function);
 }
 
+/// Emits what is `wrong` with the formula that `op` calls, unless it is empty.
+static LogicalResult verifyFormula(Operation *op, func::FuncOp formula,
+                                   const std::string &wrong) {
+  if (wrong.empty())
+    return success();
+  return op->emitOpError("calls '@")
+         << formula.getName() << "', which " << wrong;
+}
+
 LogicalResult
 OptimizerScalarsOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto found = lookUpRule(*this, getOptimizerAttr(), getFormula(), symbols);
@@ -110,6 +119,9 @@ OptimizerScalarsOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("has ")
            << getHypers().size() << " hyper-parameters, optimizer "
            << getOptimizerAttr() << " has " << rule.getHypers().size();
+  if (failed(verifyFormula(*this, function,
+                           explainScalarsViolation(rule, function))))
+    return failure();
   if (getScalars().size() != function.getNumResults())
     return emitOpError("has ")
            << getScalars().size() << " results, '@" << getFormula().getValue()
@@ -218,7 +230,12 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
         lookUpRule(*this, getOptimizerAttr(), name.getAttr(), symbols);
     if (failed(prepared))
       return failure();
-    return verifyPrepare(*this, rule, prepared->second);
+    if (failed(verifyPrepare(*this, rule, prepared->second)))
+      return failure();
+    return verifyFormula(*this, function,
+                         explainUpdateViolation(function, prepared->second,
+                                                rule.getStates().size(),
+                                                getScalars().size()));
   }
   bool draws = roundsRandomly() || drawsRandomValue(function);
   size_t numbers = getRandom().size();
@@ -237,7 +254,12 @@ OptimizerUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("passes ")
            << expected << " values to '@" << getFormula().getValue()
            << "', which takes " << function.getNumArguments();
-  return success();
+  SmallVector<Type> elements(expected - drawsRandomValue(function),
+                             Float32Type::get(getContext()));
+  return verifyFormula(
+      *this, function,
+      explainViolation(function, elements,
+                       ArrayRef(elements).take_front(1 + states)));
 }
 
 static LogicalResult verifyMaster(OptimizerUpdateOp op) {
