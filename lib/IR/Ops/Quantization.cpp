@@ -367,8 +367,8 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   Value x = lookThroughViews(getX(), format, *this);
   ArrayRef<int64_t> shape = ::getShape(x);
   SmallVector<int64_t> scaleShape = format.getScaleShape(::getShape(getX()));
-  bool hasGroups = findGroups(shape, format).has_value();
-  Value rows = hasGroups ? Value() : arrangeRows(b, x, format);
+  std::optional<Groups> groups = findGroups(shape, format);
+  Value rows = groups ? Value() : arrangeRows(b, x, format);
   if (rows) {
     arranged = arranged.withGroups(Granularity::PerRow, {});
     x = rows;
@@ -378,7 +378,7 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   auto widen = [&](Value value) { return buildCast(b, value, b.getF32Type()); };
   if (format.takesRoots())
     x = SqrtOp::create(b, widen(x));
-  Value blocks = hasGroups ? x : arrangeBlocks(b, x, arranged);
+  Value blocks = groups ? x : arrangeBlocks(b, x, arranged);
   Value magnitude = AbsOp::create(b, widen(blocks));
   x = widen(x);
   SmallVector<int64_t> arrangedScaleShape =
@@ -394,11 +394,12 @@ FailureOr<SmallVector<Value>> QuantizeOp::decompose(ImplicitLocOpBuilder &b) {
   BlockScales factors;
   SmallVector<Value> expansion;
   if (format.hasBlockScales()) {
-    // The kernel that computes the tensor can find the maxima of its rows;
-    // otherwise the largest magnitudes of blocks are fewer elements.
+    // A kernel that finds the maxima of groups along rows can find those of
+    // the rows; otherwise the largest magnitudes of blocks are fewer elements.
+    bool hasRows = groups && groups->axis == -1;
     Value largest;
     if (format.getTensorScale())
-      largest = buildLargestOfTensor(b, hasGroups ? magnitude : amax);
+      largest = buildLargestOfTensor(b, hasRows ? magnitude : amax);
     auto addUp = [&](Value squares) {
       return buildSumsOfBlocks(b, squares, arranged,
                                getFormat().getExtent()[1] == 1);
