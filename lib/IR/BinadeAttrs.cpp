@@ -91,8 +91,9 @@ TransformAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       int64_t hadamard, HadamardSigns) {
   if (llvm::is_contained(kHadamardSizes, hadamard))
     return success();
-  return emitError() << "expected groups of 16, 32, 64 or 128 elements, got "
-                     << hadamard;
+  return emitError()
+         << "expected groups of 4, 8, 16, 32, 64 or 128 elements, got "
+         << hadamard;
 }
 
 std::string AccumulationAttr::explainViolation(int64_t bits, int64_t step,

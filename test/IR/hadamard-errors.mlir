@@ -1,8 +1,8 @@
 // RUN: binade-opt %s --verify-diagnostics --split-input-file
 
 func.func @c1(%x: tensor<4x24xf32>) {
-  // expected-error@+1 {{expects groups of 16, 32, 64 or 128 elements, got 8}}
-  %y = binade.hadamard %x {axis = -1 : i64, size = 8 : i64} : (tensor<4x24xf32>) -> tensor<4x24xf32>
+  // expected-error@+1 {{expects groups of 4, 8, 16, 32, 64 or 128 elements, got 12}}
+  %y = binade.hadamard %x {axis = -1 : i64, size = 12 : i64} : (tensor<4x24xf32>) -> tensor<4x24xf32>
   return
 }
 

@@ -17,7 +17,7 @@ def Binade_TransformAttr : Binade_Attr<"Transform", "transform"> {
   let summary = "a transform of the operands of a contraction";
   let description = [{
     Both operands of a contraction are transformed along the axis that is summed over, in
-    groups of `hadamard` elements (16, 32, 64 or 128), with the same signs; see
+    groups of `hadamard` elements (4, 8, 16, 32, 64 or 128), with the same signs; see
     `binade.hadamard`. The matrix is orthonormal, so that the result of the contraction is
     the same up to rounding. With `signs = fixed`, element i of a group has the sign
     v[i mod 16] v[i / 16], where v is the vector of NVIDIA's recipe for NVFP4. With `step`,

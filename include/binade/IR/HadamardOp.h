@@ -13,7 +13,8 @@
 namespace mlir::binade {
 
 /// The sizes of groups that may be transformed.
-inline constexpr std::array<int64_t, 4> kHadamardSizes = {16, 32, 64, 128};
+inline constexpr std::array<int64_t, 6> kHadamardSizes = {4,  8,  16,
+                                                          32, 64, 128};
 
 } // namespace mlir::binade
 

@@ -21,7 +21,8 @@ LogicalResult HadamardOp::verify() {
   auto size = static_cast<int64_t>(getSize()),
        axis = static_cast<int64_t>(getAxis());
   if (!llvm::is_contained(kHadamardSizes, size)) // C1
-    return emitOpError("expects groups of 16, 32, 64 or 128 elements, got ")
+    return emitOpError(
+               "expects groups of 4, 8, 16, 32, 64 or 128 elements, got ")
            << size;
   RankedTensorType x = getTensor(getX()), y = getTensor(getY());
   if (x.getRank() < -axis || x.getDimSize(x.getRank() + axis) % size != 0) // C2

@@ -20,7 +20,7 @@ struct TransformKeys {
 static YamlSchema<int64_t> sizeSchema() {
   auto read = [](YamlReader &reader, Node &node,
                  int64_t &size) -> LogicalResult {
-    constexpr StringLiteral kExpected = "16, 32, 64 or 128 elements";
+    constexpr StringLiteral kExpected = "4, 8, 16, 32, 64 or 128 elements";
     FailureOr<std::string> text = reader.readScalar(node, kExpected);
     if (failed(text))
       return failure();

@@ -241,4 +241,4 @@ def test_the_group_must_divide_the_sum(tmp_path):
     assert process.returncode != 0
     assert "mine.yaml:6:" in process.stderr
     assert "sums over 64 elements" in process.stderr
-    assert "sizes that divide it: 16, 32, 64" in process.stderr
+    assert "sizes that divide it: 4, 8, 16, 32, 64" in process.stderr

@@ -12,7 +12,7 @@ WGRAD = "  quantize:\n    wgrad: { activation: nvfp4, gradient: nvfp4,\n      tr
 
 
 @pytest.mark.parametrize("text, line, message", [
-    (HEAD + WGRAD % "{ hadamard: 8 }", 7, "expected 16, 32, 64 or 128 elements, got '8'"),
+    (HEAD + WGRAD % "{ hadamard: 12 }", 7, "expected 4, 8, 16, 32, 64 or 128 elements, got '12'"),
     (HEAD + WGRAD % "{ hadamard: 16.0 }", 7, "got '16.0'"),
     (HEAD + WGRAD % "{ signs: fixed }", 7, "transform has no 'hadamard'"),
     (HEAD + WGRAD % "16", 7, "expected a transform: a mapping with hadamard, signs"),
@@ -47,7 +47,7 @@ def assign(policy, rows):
 
 
 @pytest.mark.parametrize("rows, sizes", [
-    (24, "no size of a transform divides it"), (48, "sizes that divide it: 16"),
+    (18, "no size of a transform divides it"), (24, "sizes that divide it: 4, 8"),
 ])  # fmt: skip
 def test_the_sum_must_be_a_multiple_of_the_size(tmp_path, rows, sizes):
     process = assign(write(tmp_path), rows)
@@ -76,9 +76,11 @@ def test_a_pin_must_fit(tmp_path):
     process = subprocess.run([OPT], input=pinned, capture_output=True, text=True)
     assert process.returncode != 0
     assert "'binade.matmul' op sums over 32 elements" in process.stderr
-    pinned = assigned.replace("hadamard = 16", "hadamard = 8")
+    pinned = assigned.replace("hadamard = 16", "hadamard = 12")
     process = subprocess.run([OPT], input=pinned, capture_output=True, text=True)
-    assert "expected groups of 16, 32, 64 or 128 elements, got 8" in process.stderr
+    assert (
+        "expected groups of 4, 8, 16, 32, 64 or 128 elements, got 12" in process.stderr
+    )
 
 
 def test_policy_show_prints_the_transform(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 from support.philox import draw_uniform
 
 F32 = np.float32
-SIZES = (16, 32, 64, 128)
+SIZES = (4, 8, 16, 32, 64, 128)
 # Transformer Engine's vector.
 FIXED = np.array([1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1], F32)
 

@@ -35,7 +35,7 @@ def Binade_HadamardOp : Binade_Op<"hadamard", [
 
     Constraints:
 
-    - (C1) `size` is 16, 32, 64 or 128.
+    - (C1) `size` is 4, 8, 16, 32, 64 or 128.
     - (C2) `x` has the axis, and `size` divides its length.
     - (C3) `signs` has `size` elements.
     - (C4) Operand and result have one shape.
