@@ -167,6 +167,29 @@ static SmallVector<Value> unroll(ImplicitLocOpBuilder &b, TileOp tile) {
   return results;
 }
 
+/// Writes a constant. A large one whose elements are equal is expanded from one
+/// element when the file runs, so that files stay small.
+static LogicalResult writeConstant(OnnxWriter &w, ConstantOp constant) {
+  constexpr int64_t kMinExpanded = 64;
+  auto splat = dyn_cast<SplatElementsAttr>(constant.getValue());
+  Type element = getElementTypeOrSelf(constant.getY());
+  // Types for which runtimes have Expand.
+  bool isExpandable = element.isF32() || element.isF64() ||
+                      element.isInteger(64) || element.isInteger(1);
+  if (splat && isExpandable && splat.getNumElements() >= kMinExpanded) {
+    const std::string &value =
+        w.addTable(splat.resizeSplat(RankedTensorType::get({}, element)));
+    w.set(constant.getY(),
+          w.add("Expand", {value, w.addInts(splat.getType().getShape())}));
+    return success();
+  }
+  std::string name = w.makeName("constant");
+  if (failed(w.addTensor(constant.getLoc(), name, constant.getValue())))
+    return failure();
+  w.set(constant.getY(), name);
+  return success();
+}
+
 /// Replaces `op` by its decomposition; returns false if it has none.
 bool GraphWriter::decompose(Operation *op) {
   if (auto tile = dyn_cast<TileOp>(op)) {
@@ -192,10 +215,8 @@ LogicalResult GraphWriter::addNodes() {
     Operation *op = &*it;
     w.setLoc(op->getLoc());
     if (auto constant = dyn_cast<ConstantOp>(op)) {
-      std::string name = w.makeName("constant");
-      if (failed(w.addTensor(op->getLoc(), name, constant.getValue())))
+      if (failed(writeConstant(w, constant)))
         return failure();
-      w.set(constant.getY(), name);
     } else if (failed(writeOp(w, op))) {
       Operation *before = op->getPrevNode();
       if (decompose(op)) {
