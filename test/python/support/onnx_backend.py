@@ -82,6 +82,8 @@ def evaluate(module, inputs, weights=None, optimizes=False):
             feeds[port] = np.asarray(array).astype(types[port])
         outputs = run(folder / "m.onnx", feeds, optimizes)
     return {
-        key.removeprefix("new."): np.asarray(array).astype(ELEMENTS[element])
+        key.removeprefix("new.").removeprefix("grad."): np.asarray(array).astype(
+            ELEMENTS[element]
+        )
         for (key, array), element in zip(outputs.items(), elements, strict=True)
     }
