@@ -8,6 +8,7 @@ fp8          loss and memory of FP8 policies against bf16-amp
 optimizers   loss and memory of Tiger and others, each with its best rate
 nonfinite    runs with a NaN in their data, by what is done about it
 four-bit     policies in 4 and 8 bits against bf16-amp, by paired seeds
+ablations    NVFP4 without parts of its recipe, by the error of gradients
 muon         Muon and AdamW with states in 8 bits by a linear code book
 eight-bit    AdamW's states in 32 and 8 bits over a grid of settings
 digits       a ResNet with momentum in 8 bits
@@ -31,7 +32,7 @@ from training import ROOT, Runs
 
 EXPERIMENTS = [
     # The last takes longest, and is made by name only.
-    "state-error", "fp8", "four-bit", "muon", "optimizers", "nonfinite", "eight-bit",
+    "state-error", "fp8", "four-bit", "ablations", "muon", "optimizers", "nonfinite", "eight-bit",
     "digits", "clamp", "epsilon", "fp8-large",
 ]  # fmt: skip
 
