@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Measures Binade against PyTorch on this machine, in one process, in pairs.
 
-    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [launches] [compile] [assignment] [--pairs N]
+    .venv/bin/python benchmarks/run.py [char-gpt] [cut] [fp8] [nvfp4] [quantize] [adamw] [states] [optimizers] [statistics] [monitor] [launches] [compile] [assignment] [--pairs N]
 
 char-gpt  the whole training step of examples/char-gpt against torch.compile, in f32
           and in bf16 autocast, and the share of contractions
 cut       the same step under a policy that cuts by costs measured here, against presets
 fp8       steps of both char-GPTs in FP8 and NVFP4 against those in bf16-amp
+nvfp4     steps of both char-GPTs in NVFP4 against PyTorch with torchao's quantizer
+          (utils/setup.sh --with torch --with peers)
 quantize  bf16 to FP8 and back, on one thread, against torch.compile
 adamw     the update of GPT-2's 148 tensors (124 million parameters) against
           torch.optim.AdamW(fused=True)
@@ -42,6 +44,7 @@ BENCHMARKS = {
     "char-gpt": "char_gpt",
     "cut": "cut",
     "fp8": "fp8",
+    "nvfp4": "nvfp4",
     "quantize": "quantize",
     "adamw": "adamw",
     "states": "states",
@@ -77,8 +80,7 @@ def main() -> None:
     parser.add_argument(
         "what",
         nargs="*",
-        help="benchmarks to run: char-gpt, cut, fp8, quantize, adamw, states, "
-        "optimizers, statistics, monitor, launches, compile, assignment (default: all)",
+        help=f"benchmarks to run: {', '.join(BENCHMARKS)} (default: all)",
     )
     parser.add_argument(
         "--pairs", type=int, default=15, help="pairs of measurements (default: 15)"
