@@ -125,6 +125,7 @@ std::string UpdateWriter::readParameter() {
   case Master::None:
   case Master::Stochastic:
   case Master::Kahan:
+  case Master::Residual:
     return w.getWide(op.getParameter());
   }
   llvm_unreachable("all are listed");
@@ -215,6 +216,20 @@ void UpdateWriter::keepParameter(const std::string &before,
     parameter = w.cast(w.add("Add", {before, y}), format);
     std::string gained = round(w.add("Sub", {w.cast(parameter, f32), before}));
     companion = w.cast(w.add("Sub", {gained, y}), format);
+    break;
+  }
+  case Master::Residual: {
+    auto compute = [&](StringRef kind, const std::string &x,
+                       const std::string &y) {
+      return round(w.add(kind, {x, y}));
+    };
+    std::string change = compute("Sub", after, before),
+                sum = compute("Add", before, change),
+                lost = compute("Sub", change, compute("Sub", sum, before)),
+                rest = compute("Add", w.getWide(op.getCompanion()), lost);
+    parameter = w.cast(w.add("Add", {sum, rest}), format);
+    std::string gained = compute("Sub", w.cast(parameter, f32), sum);
+    companion = w.cast(w.add("Sub", {rest, gained}), format);
     break;
   }
   }

@@ -19,7 +19,7 @@ static constexpr std::array<std::string_view, kNumRoles> roleNames = {
     "output",    "metric",      "gradient", "statistic"};
 
 static constexpr std::array<std::string_view, kNumMasters> masterNames = {
-    "f32", "split_round", "split_trunc", "kahan", "split_8bit"};
+    "f32", "split_round", "split_trunc", "kahan", "split_8bit", "residual"};
 
 template <typename Enum, std::size_t N>
 static std::optional<Enum> parse(const std::array<std::string_view, N> &names,

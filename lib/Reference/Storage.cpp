@@ -75,6 +75,9 @@ void StoredParameter::start(float value, int64_t index, Tensor *parameter,
     companion->getIntegers()[index] = encodeError(value, rounded);
   else if (!companion->isFloat())
     companion->getIntegers()[index] = low;
+  else if (master == Master::Residual)
+    (*companion)[index] =
+        std::isfinite(rounded) ? format.round(value - rounded) : 0.0;
   else
     (*companion)[index] = master == Master::F32 ? value : 0.0;
 }
@@ -87,11 +90,19 @@ void StoredParameter::update(float value, const Tensor &old,
     parameter[index] = format.roundRandomly(value, random);
     return;
   }
-  if (master != Master::Kahan)
+  if (master != Master::Kahan && master != Master::Residual)
     return start(value, index, &parameter, companion);
   auto round = [&](float x) { return static_cast<float>(format.round(x)); };
   auto w = static_cast<float>(old[index]);
   auto c = static_cast<float>((*oldCompanion)[index]);
+  if (master == Master::Residual) {
+    float change = round(value - w), sum = round(w + change);
+    float lost = round(change - round(sum - w)), rest = round(c + lost);
+    float whole = round(sum + rest);
+    parameter[index] = whole;
+    (*companion)[index] = round(rest - round(whole - sum));
+    return;
+  }
   float change = value - w;
   float y = round(change - c);
   float t = round(w + y);

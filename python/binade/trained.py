@@ -85,6 +85,8 @@ def _join(parameter: np.ndarray, master: str, low: np.ndarray) -> np.ndarray:
         return low
     if master == "kahan":
         return parameter.astype(np.float32) - low.astype(np.float32)
+    if master == "residual":
+        return parameter.astype(np.float32) + low.astype(np.float32)
     if master == "split_8bit":
         return _add_error(parameter.astype(np.float32), low)
     upper = parameter.view(np.uint16).astype(np.uint32)

@@ -494,7 +494,7 @@ def Binade_CompanionAttr : Binade_Attr<"Companion", "companion"> {
     The initial value of the state that `master` stores in addition to the parameter with
     the name `parameter`: for `f32` the initial value of the parameter itself, for
     `split_round` and `split_trunc` its low half, for `split_8bit` the code of its rounding
-    error, for `kahan` zeros.
+    error, for `kahan` zeros, for `residual` its rounding error.
 
     Example:
 

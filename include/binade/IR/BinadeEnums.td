@@ -115,6 +115,7 @@ def Binade_Master : Binade_Enum<"Master",
       I32EnumCase<"Stochastic", 4, "stochastic">,  // none: stochastic rounding
       I32EnumCase<"Kahan", 5, "kahan">,            // Kahan compensation
       I32EnumCase<"Split8Bit", 6, "split_8bit">,   // rounding error in 8 bits
+      I32EnumCase<"Residual", 7, "residual">,      // sum of two narrow values
     ]>;
 def Binade_MasterAttr : Binade_EnumAttr<Binade_Master, "master", "kahan">;
 

@@ -19,6 +19,7 @@ inline DType getCompanionType(Master master, DType parameter) {
   case Master::Split8Bit:
     return DType::I8;
   case Master::Kahan:
+  case Master::Residual:
     return parameter;
   }
   return parameter;

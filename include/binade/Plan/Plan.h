@@ -163,16 +163,17 @@ struct FillInit {
 };
 /// How the precision of a 16-bit parameter is kept: a master weight in f32, a
 /// remainder (the low half of the f32 value, or an 8-bit code of the rounding
-/// error), or a compensation (the rounding error of the last update, as in
-/// Kahan's summation).
+/// error), a compensation (the rounding error of the last update, as in
+/// Kahan's summation), or a residual (what the parameter lacks of their sum).
 enum class Master : std::uint8_t {
   F32,
   SplitRound,
   SplitTrunc,
   Kahan,
-  Split8Bit
+  Split8Bit,
+  Residual
 };
-inline constexpr std::size_t kNumMasters = 5;
+inline constexpr std::size_t kNumMasters = 6;
 std::string_view name(Master master);
 std::optional<Master> parseMaster(std::string_view name);
 

@@ -90,8 +90,9 @@ def MaterializePrecisionPass
       saved, and backward ops read the dequantized tensor;
     - clamped results: infinities become the largest finite values;
     - stored formats of parameters and optimizer states (`#binade.storage`). The master
-      weight, the low half of an f32, or the Kahan compensation becomes an optimizer
-      state, `master/<name>`, `remainder/<name>` or `compensation/<name>`;
+      weight, the low half of an f32, the Kahan compensation, or the residual becomes an
+      optimizer state, `master/<name>`, `remainder/<name>`, `compensation/<name>` or
+      `residual/<name>`;
     - loss scaling: `binade.gradient_seed` gets the scale as operand, and
       `binade.unscale_factor` divides by it. A static scale is a constant; a dynamic scale
       and its counters are arguments that `binade.update_scale` advances.

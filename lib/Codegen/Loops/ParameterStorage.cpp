@@ -61,6 +61,8 @@ ParameterStorage::encode(Value before, Value after, Value companion,
     return {roundRandomly({b, after}, format, *random).value, {}};
   case Master::Kahan:
     return addCompensated(before, after, companion);
+  case Master::Residual:
+    return addWithResidual(before, after, companion);
   }
   llvm_unreachable("all kinds of master are handled");
 }
@@ -99,4 +101,25 @@ ParameterStorage::addCompensated(Value before, Value after, Value lost) {
   Value sum = round(arith::AddFOp::create(b, before, y));
   Value gained = round(subtract(sum, before));
   return {sum, subtract(gained, y)};
+}
+
+/// Adds the change to the parameter, and its rounding error to the residual:
+/// each line is computed in f32, then rounded, and must not be reordered.
+std::pair<Value, Value>
+ParameterStorage::addWithResidual(Value before, Value after, Value residual) {
+  auto round = [&](Value x) {
+    return emitter.widen(emitter.narrow(x, format));
+  };
+  auto add = [&](Value x, Value y) {
+    return round(arith::AddFOp::create(b, x, y));
+  };
+  auto subtract = [&](Value x, Value y) {
+    return round(arith::SubFOp::create(b, x, y));
+  };
+  Value change = subtract(after, before);
+  Value sum = add(before, change);
+  Value lost = subtract(change, subtract(sum, before));
+  Value rest = add(emitter.widen(residual), lost);
+  Value whole = add(sum, rest);
+  return {whole, subtract(rest, subtract(whole, sum))};
 }

@@ -31,6 +31,8 @@ private:
   Value joinHalves(Value high, Value low);
   Value takeUpperHalf(Value word);
   std::pair<Value, Value> addCompensated(Value before, Value after, Value lost);
+  std::pair<Value, Value> addWithResidual(Value before, Value after,
+                                          Value residual);
 
   Emitter &emitter;
   ImplicitLocOpBuilder &b;

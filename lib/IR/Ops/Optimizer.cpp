@@ -274,7 +274,7 @@ static LogicalResult verifyMaster(OptimizerUpdateOp op) {
   Type kept = parameter;
   if (master == Master::F32)
     kept = b.getF32Type();
-  else if (master != Master::Kahan)
+  else if (master != Master::Kahan && master != Master::Residual)
     kept = b.getIntegerType(master == Master::Split8Bit ? 8 : 16);
   if (Value companion = op.getCompanion();
       companion && getElementTypeOrSelf(companion) != kept) // C3

@@ -26,6 +26,8 @@ static std::pair<StringRef, Type> getCompanion(StorageAttr storage) {
     return {"remainder", IntegerType::get(context, 8)};
   case Master::Kahan:
     return {"compensation", storage.getParameter()};
+  case Master::Residual:
+    return {"residual", storage.getParameter()};
   }
   llvm_unreachable("all remedies are listed");
 }

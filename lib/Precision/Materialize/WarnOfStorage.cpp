@@ -72,7 +72,7 @@ static void warnOfRounding(InFlightDiagnostic warning, OptimizerUpdateOp update,
                              llvm::format("%.3g", std::ldexp(*rate, -exponent)),
                              isRelative(update) ? " root mean squares" : "")
                    .str();
-  warning << "; 'master' keeps them: f32, kahan"
+  warning << "; 'master' keeps them: f32, kahan, residual"
           << (format.isBF16()
                   ? ", stochastic, split_round, split_trunc or split_8bit"
                   : " or stochastic");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 using namespace binade;
 using plan::Master;
@@ -62,6 +63,16 @@ static std::uint16_t encode(float value, std::optional<Master> master,
   return dtype == DType::BF16 ? floatToBF16(value) : floatToF16(value);
 }
 
+/// Returns the rounding error of `value` in a 16-bit format, in this format; 0
+/// if the value overflows.
+static std::uint16_t encodeRest(float value, DType dtype) {
+  std::uint16_t rounded = encode(value, Master::Residual, dtype);
+  float found =
+      dtype == DType::BF16 ? bf16ToFloat(rounded) : f16ToFloat(rounded);
+  float error = std::isfinite(found) ? value - found : 0.0f;
+  return encode(error, Master::Residual, dtype);
+}
+
 /// Returns the f32 value of a parameter and its remainder.
 static float decode(std::uint16_t upper, std::int16_t low, Master master) {
   if (master == Master::SplitRound)
@@ -103,6 +114,12 @@ void binade::storeCompanion(std::span<const float> values, Master master,
     return;
   case Master::Kahan: // The compensation starts at 0.
     std::fill(companion.bytes.begin(), companion.bytes.end(), std::byte(0));
+    return;
+  case Master::Residual:
+    std::transform(
+        values.begin(), values.end(), companion.as<std::uint16_t>().begin(),
+        [&](float value) { return encodeRest(value, companion.dtype); });
+    return;
   }
 }
 
@@ -129,6 +146,10 @@ std::vector<float> binade::join(const Tensor &parameter, Master master,
       values[i] -= lost[i];
     break;
   }
+  case Master::Residual:
+    std::ranges::transform(values, widen(companion), values.begin(),
+                           std::plus<>());
+    break;
   }
   return values;
 }

@@ -19,7 +19,7 @@ States = Mapping[str, torch.Tensor]
 # number generator.
 COMMON = ("step", "rng")
 # States that preserve what the rounding of a parameter of 16 bits loses.
-COMPANIONS = ("master", "remainder", "compensation")
+COMPANIONS = ("master", "remainder", "compensation", "residual")
 # The code book or the element type of a format.
 _ELEMENT = re.compile(r'#binade\.quantized<(?:#binade\.code_book<"([^"]*)"|(\w+))')
 # A state that is not of the update, and may be missing.

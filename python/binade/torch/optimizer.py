@@ -100,9 +100,9 @@ class Optimizer(torch.optim.Optimizer):
         f32, also for parameters of 16 bits. A group may have its own.
       master: For parameters of 16 bits: ``"none"`` rounds each update, as PyTorch does,
         and so does the default, with a warning; ``"f32"`` keeps a master weight,
-        ``"split_round"``, ``"split_trunc"`` and ``"kahan"`` what rounding loses,
-        ``"split_8bit"`` most of it in 8 bits, and ``"stochastic"`` rounds up or down at random (docs/Precision.md). A group may have
-        its own.
+        ``"split_round"``, ``"split_trunc"``, ``"kahan"`` and ``"residual"`` what
+        rounding loses, ``"split_8bit"`` most of it in 8 bits, and ``"stochastic"`` rounds
+        up or down at random (docs/Precision.md). A group may have its own.
       offload: Keeps the states in the memory of the host, and updates on the CPU:
         parameters and gradients of a CUDA device are copied, the gradients during the
         backward pass.

@@ -25,7 +25,8 @@ from binade.torch.tensors import to_torch
 ELEMENTS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # What preserves updates that a 16-bit parameter loses (docs/Precision.md).
 MASTERS = (
-    "none", "f32", "split_round", "split_trunc", "split_8bit", "kahan", "stochastic",
+    "none", "f32", "split_round", "split_trunc", "split_8bit", "kahan", "residual",
+    "stochastic",
 )  # fmt: skip
 # Roles of ports that are PyTorch tensors; gradients are buffers.
 _BOUND = ["parameter", "buffer", "state", "scaler", "step", "rng", "hyper"]

@@ -214,7 +214,8 @@ def test_training_continues_from_an_exported_graph(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "master", ["none", "f32", "split_round", "split_trunc", "split_8bit", "kahan"]
+    "master",
+    ["none", "f32", "split_round", "split_trunc", "split_8bit", "kahan", "residual"],
 )
 def test_16_bit_parameters_are_exported_as_f32(master, tmp_path):
     policy = tmp_path / "kept.yaml"
@@ -225,7 +226,8 @@ def test_16_bit_parameters_are_exported_as_f32(master, tmp_path):
     model = Trained("mlp", tmp_path, policy=policy)
     state = safetensors.load(model.run / "final.safetensors")
     companion = {"f32": "master", "split_round": "remainder", "split_trunc": "remainder",
-              "split_8bit": "remainder", "kahan": "compensation"}.get(master)  # fmt: skip
+              "split_8bit": "remainder", "kahan": "compensation",
+              "residual": "residual"}.get(master)  # fmt: skip
     proto = onnx.load(model.export(tmp_path / "t.onnx"))
     differs = False
     for tensor in proto.graph.initializer:

@@ -111,7 +111,8 @@ def wide(narrow, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "master", ["none", "f32", "kahan", "split_round", "split_8bit", "stochastic"]
+    "master",
+    ["none", "f32", "kahan", "residual", "split_round", "split_8bit", "stochastic"],
 )
 def test_only_weights_that_lose_updates_are_watched(master, wide, tmp_path):
     policy = storage(wide, master, f"parameter: bf16, master: {master}")

@@ -114,6 +114,7 @@ def test_statistics_change_no_parameter(folder, run):
         ("split_trunc", ["state/remainder/weight"], 1e-7),
         ("split_8bit", ["state/remainder/weight"], 1e-5),
         ("kahan", ["state/compensation/weight"], 1e-7),
+        ("residual", ["state/residual/weight"], 1e-7),
         ("stochastic", [], 3e-3),
     ],
 )

@@ -137,6 +137,32 @@ def test_kahan_summation_matches_numpy(dtype, backend, tmp_path):
             assert_equal_bits(kept[name], expected)
 
 
+def add_exactly(x, y):
+    """The rounded sum of two narrow values, and its rounding error: Fast2Sum."""
+    total = x + y  # ml_dtypes and numpy round sums of 16-bit values once.
+    return total, y - (total - x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_residuals_match_numpy(dtype, backend, tmp_path):
+    """The parameter and its residual grow as in Collage (arXiv 2405.03637)."""
+    formula, hypers = RUNS["sgd"]
+    narrow, size = DTYPES[dtype], 53
+    p, m = random(size, narrow, seed=1), np.zeros(size, F32)
+    residual = (random(size, seed=9) * p.astype(F32) * 2.0**-9).astype(narrow)
+    update = Update(tmp_path, backend, "sgd", hypers, size, "residual", parameter=dtype)
+    for t in range(1, 6):
+        g = random(size, seed=t + 1, scale=0.01)
+        kept = update(p=p, g=g, s0=m, b=residual, step=np.int64(t - 1))
+        after, (m,) = formula(p.astype(F32), g, [m], hypers, t)
+        total, lost = add_exactly(p, (after - p.astype(F32)).astype(narrow))
+        p, residual = add_exactly(total, residual + lost)
+        for name, expected in [("p", p), ("b", residual), ("s0", m)]:
+            assert name == "s0" or expected.dtype == narrow
+            assert_equal_bits(kept[name], expected)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_states_are_rounded_to_nearest(dtype, backend, tmp_path):

@@ -16,7 +16,7 @@ F32 = np.float32
 BATCH, STEPS, HELD_OUT = 4, 5, 8
 HYPERS = {"lr": 0.05, "beta1": 0.8, "beta2": 0.9, "eps": 1e-8, "weight_decay": 0.1,
           "warmup_steps": 3, "r": 0.5, "weight_lr_power": 2}  # fmt: skip
-MASTERS = ["f32", "split_round", "split_8bit", "kahan"]
+MASTERS = ["f32", "split_round", "split_8bit", "kahan", "residual"]
 
 
 class Files:

@@ -70,7 +70,7 @@ def test_master_weights_are_those_of_training_in_f32(dtype):
 
 
 @pytest.mark.parametrize(
-    "master", ["split_round", "split_trunc", "split_8bit", "kahan"]
+    "master", ["split_round", "split_trunc", "split_8bit", "kahan", "residual"]
 )
 def test_other_masters_stay_close_to_training_in_f32(master):
     parameters = make_parameters(torch.bfloat16)

@@ -7,7 +7,7 @@ import torch
 
 KINDS = {
     "kahan": "compensation", "split_round": "remainder", "split_trunc": "remainder",
-    "split_8bit": "remainder",
+    "split_8bit": "remainder", "residual": "residual",
 }  # fmt: skip
 
 
@@ -28,6 +28,7 @@ def step(parameters, optimizer, size=2.0**-13):
 @pytest.mark.parametrize("master, dtype", [
     ("kahan", torch.bfloat16), ("kahan", torch.float16), ("split_round", torch.bfloat16),
     ("split_trunc", torch.bfloat16), ("split_8bit", torch.bfloat16),
+    ("residual", torch.bfloat16), ("residual", torch.float16),
 ])  # fmt: skip
 def test_a_written_value_counts(master, dtype):
     written = torch.linspace(0.5, 3.0, 300).to(dtype)
@@ -58,7 +59,7 @@ def test_a_written_value_counts(master, dtype):
     assert not torch.equal(a, written)
 
 
-@pytest.mark.parametrize("master", ["kahan", "split_round", "split_8bit"])
+@pytest.mark.parametrize("master", ["kahan", "residual", "split_round", "split_8bit"])
 def test_states_that_are_loaded_with_a_parameter_are_kept(master, tmp_path):
     parameters, optimizer = make(master, torch.bfloat16)
     module, others = (

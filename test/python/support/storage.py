@@ -58,6 +58,8 @@ def start(master, values, parameter=BF16):
         given["b"] = values
     if master == "kahan":
         given["b"] = np.zeros(values.shape, parameter)
+    if master == "residual":
+        given["b"] = (values - given["p"].astype(F32)).astype(parameter)
     return given
 
 
@@ -67,6 +69,8 @@ def join(master, found):
         return found["b"]
     if master == "split_8bit":
         return decode_error(found["p"], found["b"])
+    if master == "residual":
+        return found["p"].astype(F32) + found["b"].astype(F32)
     high, low = bits(found["p"]).astype(np.int64), found["b"].astype(np.int64)
     word = (high << 16) + (low if master == "split_round" else low & 0xFFFF)
     return word.astype(np.uint32).view(F32)
@@ -78,7 +82,8 @@ STATES = {"sgd": ["momentum_buffer"], "adamw": ["exp_avg", "exp_avg_sq"],
 SCALARS = {"sgd": 6, "adamw": 7, "take": 0, "keep": 0}
 #: Element type of each kind of companion, None where the kind stores nothing.
 COMPANIONS = {"none": None, "stochastic": None, "f32": "f32", "split_round": "i16",
-              "split_trunc": "i16", "split_8bit": "i8", "kahan": "bf16"}  # fmt: skip
+              "split_trunc": "i16", "split_8bit": "i8", "kahan": "bf16",
+              "residual": "bf16"}  # fmt: skip
 
 
 def read_rule(name):
@@ -98,7 +103,7 @@ def step_module(rule, hypers, size, master, states="f32", parameter="bf16", time
     p, g = f"tensor<{size}x{parameter}>", f"tensor<{size}xf32>"
     kept = [(f"s{i}", f"tensor<{size}x{states}>") for i in range(len(STATES[rule]))]
     if companion := COMPANIONS[master]:
-        companion = parameter if master == "kahan" else companion
+        companion = parameter if companion == "bf16" else companion
         kept.append(("b", f"tensor<{size}x{companion}>"))
     scalars = [f"%k#{i}" for i in range(SCALARS[rule])]
     given = [("p", p), ("g", g), ("step", "tensor<i64>"), *kept]

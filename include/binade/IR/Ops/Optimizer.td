@@ -179,10 +179,14 @@ def Binade_OptimizerUpdateOp : Binade_Op<"optimizer_update", [
     | `split_8bit` | both joined | i8: the code of `q - w`, see `join_halves` | `w`: `q`, rounded to nearest even |
     | `stochastic` | the parameter | | `q`, with stochastic rounding |
     | `kahan` | the parameter | compensation `c = (w - parameter) - y` | `w = parameter + y`, `y = (q - p) - c` |
+    | `residual` | the parameter | residual `r' = s - (w - u)` | `w = u + s`, see below |
 
     The differences and sums of `kahan` are computed in f32 and, except for `q - p`, rounded
-    to the format of the parameter, which is also that of `c`. States are rounded to their
-    format, to nearest even.
+    to the format of the parameter, which is also that of `c`. With `residual`, the value of
+    the parameter is its sum with the residual `r`. Each operation is computed in f32 and
+    then rounded to the format of the parameter: the change is `a = q - p`, its sum `u = p +
+    a` has the rounding error `a - (u - p)` (Fast2Sum), and with `s = r + (a - (u - p))` the
+    same is done for `u` and `s`. States are rounded to their format, to nearest even.
 
     Stochastic rounding is that of `#binade.quantized`. Each element has the four words that
     Philox4x32-10 draws from the counter (low and high word of the index, stream, step) with
