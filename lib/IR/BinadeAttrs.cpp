@@ -6,6 +6,7 @@
 #include "binade/IR/Binade.h"
 #include "binade/IR/Diagnostics.h"
 #include "binade/IR/HadamardOp.h"
+#include "binade/IR/ScaledOperand.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -147,6 +148,17 @@ PrecisionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       auto bias = dyn_cast<TypeAttr>(format);
       bool isStored =
           bias && isa<Float32Type, BFloat16Type, Float16Type>(bias.getValue());
+      if (auto scaled = dyn_cast<DictionaryAttr>(format)) {
+        if (std::string wrong = explainInvalidScale(scaled); !wrong.empty())
+          return emitError() << wrong;
+        if (result.isF16())
+          return emitError() << "scaled operands ('unit_scale') need a result "
+                                "in f32 or bf16, got "
+                             << result
+                             << "; f16 could not represent the product "
+                                "without its scale";
+        continue;
+      }
       if (!isStored && !isa<QuantizedAttr, UnitAttr>(format))
         return emitError() << "an operand is quantized, unit, or a bias in "
                               "f32, bf16 or f16, not "

@@ -4,6 +4,7 @@
 #include "binade/IR/Accumulation.h"
 #include "binade/IR/Binade.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/ScaledOperand.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ScopedPrinter.h"
 
@@ -113,6 +114,10 @@ static LogicalResult verifyDecision(PrecisionOpInterface op,
       return op->emitOpError("rounds operand ")
              << index << " to 'compute'; only a bias has a format of its own, "
              << "got " << format;
+  if (scalesOperands(decision) && !hasScalableOperands(op))
+    return op->emitOpError("scales no operands: only matmuls and convolutions "
+                           "do, got operands = ")
+           << operands;
   if (TransformAttr transform = decision.getTransform())
     if (std::string wrong = explainUntransformable(op, transform.getHadamard());
         !wrong.empty())

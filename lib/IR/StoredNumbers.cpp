@@ -23,6 +23,8 @@ void StoredNumbers::add(double number) {
   most = std::max(most, number);
   least = std::min(least, number);
   smallest = isEmpty() ? magnitude : std::min(smallest, magnitude);
+  squares += number * number;
+  ++count;
 }
 
 double mlir::binade::roundTo(double number, FloatType format) {

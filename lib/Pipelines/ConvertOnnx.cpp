@@ -267,6 +267,11 @@ static void listHeld(ArrayRef<UnsuitableOp> held,
 static LogicalResult decide(ModuleOp module, const OnnxConversion &conversion,
                             Policy &policy, OnnxConversionReport &report,
                             std::vector<NodeFormats> &formats) {
+  for (const PolicyRule &rule : policy.rules)
+    if (rule.settings.unitScale)
+      return emitError(rule.location)
+             << "unit_scale applies to training steps that Binade compiles; "
+                "'binade convert' writes no scales of operands";
   const PartialImport &partial = report.partial;
   auto function = module.lookupSymbol<func::FuncOp>(kForwardName);
   function.setName(kStepName);

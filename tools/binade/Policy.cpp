@@ -115,6 +115,11 @@ static std::string describe(const PolicySettings &settings) {
   if (settings.accumulation)
     parts.push_back("accumulate " +
                     describe(settings.accumulation.accumulation));
+  if (const UnitScaling &scaled = settings.unitScale)
+    parts.push_back("unit_scale activation " +
+                    llvm::to_string(scaled.activation) + ", weight " +
+                    llvm::to_string(scaled.weight) + ", gradient " +
+                    llvm::to_string(scaled.gradient));
   if (settings.state)
     parts.push_back("state " + describeState(settings.state));
   if (settings.master)

@@ -4,6 +4,7 @@
 #define BINADE_IR_STOREDNUMBERS_H
 
 #include "binade/IR/Binade.h"
+#include <cmath>
 
 namespace mlir::binade {
 
@@ -12,9 +13,13 @@ struct StoredNumbers {
   double most = 0.0;     ///< The largest element, at least 0.
   double least = 0.0;    ///< The smallest element, at most 0.
   double smallest = 0.0; ///< The smallest magnitude that is not 0; 0 for none.
+  double squares = 0.0;  ///< The sum of their squares.
+  int64_t count = 0;     ///< The number of those that are not 0.
 
   void add(double number);
   double getMagnitude() const { return std::max(most, -least); }
+  /// Returns the root mean square of the elements that are not 0; 0 for none.
+  double getRms() const { return count ? std::sqrt(squares / count) : 0.0; }
   bool isEmpty() const { return smallest == 0.0; }
 };
 

@@ -28,6 +28,9 @@ struct RecordedRange {
   /// elements with the exponent of the format's largest value, one is counted
   /// if `amax` becomes infinite; the histogram does not say how many others do.
   double getOverflow(FloatType format, double scale = 1.0) const;
+  /// Returns the root mean square of the elements that are not 0, within a few
+  /// percent; 0 for none.
+  double getRms() const;
 };
 
 /// Fractions up to which a value may be narrow.

@@ -88,6 +88,9 @@ def MaterializePrecisionPass
     - quantized operands: `binade.quantize` and `binade.dequantize`;
     - quantized values that are saved for backward: the quantized tensor and its scales are
       saved, and backward ops read the dequantized tensor;
+    - scaled operands of matmuls and convolutions: a multiplication by a power of two and a
+      cast, from which 8-bit formats saturate; the result is divided by the powers of both
+      operands;
     - clamped results: infinities become the largest finite values;
     - stored formats of parameters and optimizer states (`#binade.storage`). The master
       weight, the low half of an f32, the Kahan compensation, or the residual becomes an

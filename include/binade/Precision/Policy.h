@@ -21,6 +21,20 @@ bool hasChosenFormat(PrecisionOpInterface op);
 /// Returns what a decision records as its rule if the op's class alone decided.
 std::string getOrigin(PrecisionClass precisionClass);
 
+/// The formats of operands with constant scales, by what the operands are; null
+/// if the rule scales nothing.
+struct UnitScaling {
+  FloatType activation, weight, gradient;
+
+  FloatType get(OperandKind kind) const {
+    return kind == OperandKind::Activation ? activation
+           : kind == OperandKind::Weight   ? weight
+                                           : gradient;
+  }
+  explicit operator bool() const { return bool(activation); }
+  bool operator==(const UnitScaling &) const = default;
+};
+
 /// What a rule sets for the ops that it matches: a class, or formats. Absent
 /// members keep the op's own class, or what the class decides.
 struct PolicySettings {
@@ -32,6 +46,7 @@ struct PolicySettings {
   ProductFormats quantize;
   /// How matmuls of operands in FP8 add products.
   ProductAccumulation accumulation;
+  UnitScaling unitScale;
   /// How results that overflow stay finite.
   std::optional<Clamp> clamp;
   /// The storage formats of the parameter, of the optimizer states, and of

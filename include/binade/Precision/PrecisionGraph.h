@@ -4,6 +4,7 @@
 #define BINADE_PRECISION_PRECISIONGRAPH_H
 
 #include "binade/Precision/ConstantChecker.h"
+#include "binade/Precision/ExpectedScales.h"
 #include "binade/Precision/RuleMatcher.h"
 
 namespace mlir::binade {
@@ -119,6 +120,12 @@ public:
   /// policy.
   SmallVector<FormatEvidence, 1> getEvidence(Value value) const;
 
+  /// Returns the expected magnitudes of the values of the step; null unless a
+  /// rule of the policy scales operands.
+  const ExpectedScales *getScales() const {
+    return scales ? &*scales : nullptr;
+  }
+
 private:
   struct ValueNumbers;
 
@@ -146,6 +153,7 @@ private:
   std::vector<PrecisionInput> inputs;
   std::vector<unsigned> firstInput = {0}, readers, firstReader;
   std::optional<StepEvidence> evidence;
+  std::optional<ExpectedScales> scales;
   ConstantChecker constants;
   unsigned numNarrow;
   /// Nodes that read or write a value which some narrow format cannot

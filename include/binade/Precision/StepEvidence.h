@@ -34,6 +34,11 @@ public:
   /// policy.
   SmallVector<FormatEvidence, 1> find(Value value) const;
 
+  /// Returns what was recorded of `value`; null if nothing was.
+  const RecordedRange *lookup(Value value) const {
+    return ranges.lookup(value);
+  }
+
   /// Returns the loss scale: the policy's; if it is dynamic, lowered until no
   /// recorded gradient overflows.
   double getLossScale() const { return lossScale; }

@@ -5,6 +5,7 @@
 #include "binade/IR/Formats.h"
 #include "binade/IR/Interface.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/ScaledOperand.h"
 #include "binade/Precision/Biases.h"
 
 using namespace mlir;
@@ -47,6 +48,27 @@ static ArrayAttr chooseOperands(PrecisionOpInterface op,
     list.push_back(format ? format : UnitAttr::get(op->getContext()));
   }
   return isUsual ? ArrayAttr() : ArrayAttr::get(op->getContext(), list);
+}
+
+/// Returns the operands of `op`, a product whose operands a rule scales, and
+/// the format of its bias, null for f32.
+static ArrayAttr chooseScales(PrecisionOpInterface op,
+                              const UnitScaling &formats,
+                              const ExpectedScales &scales, FloatType bias) {
+  SmallVector<Attribute> list;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    if (op.getOperandFormat(index) == FormatRole::Chosen)
+      list.push_back(buildScaledOperand(op.getContext(),
+                                        {formats.get(findOperandKind(operand)),
+                                         scales.getExponent(operand.get()),
+                                         scales.getRule(operand.get())}));
+    else if (bias && isBias(op, index))
+      list.push_back(TypeAttr::get(bias));
+    else
+      list.push_back(UnitAttr::get(op.getContext()));
+  }
+  return ArrayAttr::get(op.getContext(), list);
 }
 
 /// Whether both operands that a contraction multiplies are quantized.
@@ -113,6 +135,13 @@ Formats mlir::binade::getFormats(const PrecisionGraph &graph, unsigned index,
     if (asked.needsTransform() && !formats.transform)
       formats.operands = chooseOperands(
           op, OperandFormats(), roundsBias ? formats.result : FloatType());
+  }
+  if (node.rule && node.rule->settings.unitScale && hasScalableOperands(op)) {
+    bool roundsBias =
+        graph.getPolicy().narrowsBiases() && isNarrow(formats.result);
+    formats.operands =
+        chooseScales(op, node.rule->settings.unitScale, *graph.getScales(),
+                     roundsBias ? formats.result : FloatType());
   }
   if (node.savedFormat)
     formats.operands = ArrayAttr::get(op.getContext(), {node.savedFormat});

@@ -46,6 +46,18 @@ double RecordedRange::getOverflow(FloatType format, double scale) const {
   return count > 0 ? static_cast<double>(lost) / count : 0.0;
 }
 
+double RecordedRange::getRms() const {
+  // The mean of x^2 over [1, 2).
+  constexpr double kMeanSquare = 7.0 / 3.0;
+  double squares = 0;
+  int64_t number = 0;
+  for (auto [exponent, elements] : exponents) {
+    squares += elements * kMeanSquare * std::ldexp(1.0, 2 * exponent);
+    number += elements;
+  }
+  return number > 0 ? std::sqrt(squares / number) : 0.0;
+}
+
 //===----------------------------------------------------------------------===//
 // The file
 //===----------------------------------------------------------------------===//

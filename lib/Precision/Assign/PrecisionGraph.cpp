@@ -53,6 +53,10 @@ PrecisionGraph::PrecisionGraph(func::FuncOp step, const Policy &policy)
   }
   numValues = numbers.producers.size();
   addReaders();
+  if (llvm::any_of(policy.rules, [](const PolicyRule &rule) {
+        return bool(rule.settings.unitScale);
+      }))
+    scales.emplace(step, policy, evidence ? &*evidence : nullptr);
 }
 
 void PrecisionGraph::addNode(PrecisionOpInterface op, ValueNumbers &numbers) {

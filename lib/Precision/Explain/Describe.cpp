@@ -2,6 +2,7 @@
 
 #include "binade/Precision/Describe.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/ScaledOperand.h"
 #include "binade/Precision/Biases.h"
 #include "binade/Precision/StateFormats.h"
 #include "llvm/ADT/StringExtras.h"
@@ -46,6 +47,10 @@ std::string mlir::binade::describe(PrecisionAttr decision) {
     for (auto format : operands.getAsRange<Attribute>())
       if (isa<QuantizedAttr>(format))
         formats.push_back(describeFormat(format));
+  for (unsigned i = 0;
+       scalesOperands(decision) && i < decision.getOperands().size(); ++i)
+    if (std::optional<ScaledOperand> scaled = getScaledOperand(decision, i))
+      formats.push_back(describe(*scaled));
   if (!formats.empty())
     text += ", operands " + llvm::join(formats, " x ");
   if (TransformAttr transform = decision.getTransform())

@@ -5,6 +5,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/Movement.h"
 #include "binade/IR/Names.h"
+#include "binade/IR/ScaledOperand.h"
 #include "binade/Precision/Biases.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -117,6 +118,9 @@ void Explanation::findCasts() {
         QuantizedAttr codes = decision.getOperand(operand.getOperandNumber());
         if (codes && codes.getFormat())
           to = codes.getFormat();
+        if (auto scaled =
+                getScaledOperand(decision, operand.getOperandNumber()))
+          to = scaled->format;
       }
       FloatType from = getFormat(value);
       SplatElementsAttr splat;

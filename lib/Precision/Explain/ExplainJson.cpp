@@ -3,6 +3,7 @@
 #include "binade/IR/Interface.h"
 #include "binade/IR/Names.h"
 #include "binade/IR/QuantizedOperands.h"
+#include "binade/IR/ScaledOperand.h"
 #include "binade/Precision/Describe.h"
 #include "binade/Precision/Products.h"
 #include "llvm/Support/ScopedPrinter.h"
@@ -62,7 +63,43 @@ static llvm::json::Object writeFallback(const Fallback &fallback) {
   return object;
 }
 
-static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
+/// The names of the values of a step, as recorded ranges have them; empty if no
+/// operand is scaled.
+using ValueNames = DenseMap<Value, std::string>;
+
+static ValueNames getNames(const Explanation &explanation,
+                           func::FuncOp function) {
+  ValueNames names;
+  if (explanation.getGraph().getScales())
+    for (NamedValue &named : nameValues(function))
+      names[named.value] = std::move(named.name);
+  return names;
+}
+
+static llvm::json::Array writeOperands(Operation *op, PrecisionAttr decision,
+                                       const ValueNames &names) {
+  llvm::json::Array formats;
+  for (auto [index, format] : llvm::enumerate(decision.getOperands())) {
+    if (auto scaled = getScaledOperand(decision, index)) {
+      Value value = op->getOperand(index);
+      if (auto save = value.getDefiningOp<SaveOp>())
+        value = save.getX();
+      formats.push_back(llvm::json::Object{
+          {"format", llvm::to_string(scaled->format)},
+          {"exponent", scaled->exponent},
+          {"rule", scaled->rule},
+          {"value", llvm::json::fixUTF8(names.lookup(value))}});
+      continue;
+    }
+    formats.push_back(isa<UnitAttr>(format)
+                          ? llvm::json::Value(nullptr)
+                          : llvm::json::Value(describeFormat(format)));
+  }
+  return formats;
+}
+
+static llvm::json::Object writeOp(Explanation &explanation, unsigned node,
+                                  const ValueNames &names) {
   PrecisionOpInterface op = explanation.getGraph().getNodes()[node].op;
   PrecisionAttr decision = explanation.getDecision(node);
   llvm::json::Object object{
@@ -84,14 +121,8 @@ static llvm::json::Object writeOp(Explanation &explanation, unsigned node) {
   if (!describeQuantizedOperands(decision).empty())
     object["product"] =
         kLayerProducts[size_t(explanation.getGraph().getNodes()[node].product)];
-  if (ArrayAttr operands = decision.getOperands()) {
-    llvm::json::Array formats;
-    for (Attribute format : operands)
-      formats.push_back(isa<UnitAttr>(format)
-                            ? llvm::json::Value(nullptr)
-                            : llvm::json::Value(describeFormat(format)));
-    object["operands"] = std::move(formats);
-  }
+  if (decision.getOperands())
+    object["operands"] = writeOperands(op, decision, names);
   if (TransformAttr transform = decision.getTransform())
     object["transform"] = llvm::json::Object{
         {"hadamard", transform.getHadamard()},
@@ -157,8 +188,9 @@ llvm::json::Value mlir::binade::toJson(StringRef model,
                                        func::FuncOp function) {
   const Policy &policy = explanation.getGraph().getPolicy();
   llvm::json::Array ops, gradients, parameters, states;
+  ValueNames names = getNames(explanation, function);
   for (unsigned node : nodes)
-    ops.push_back(writeOp(explanation, node));
+    ops.push_back(writeOp(explanation, node, names));
   OpRoles roles(function);
   for (auto [gradient, parameter] : roles.getGradients()) {
     auto port =

@@ -4,6 +4,7 @@
 #include "QuantizeValues.h"
 #include "ScaleLayers.h"
 #include "ScaleLoss.h"
+#include "ScaleOperands.h"
 #include "StoreParameters.h"
 #include "binade/IR/Accumulation.h"
 #include "binade/IR/Build.h"
@@ -68,9 +69,15 @@ private:
     if (auto save = dyn_cast<SaveOp>(op.getOperation());
         save && decision.getOperand(0))
       return quantizer.save(save, decision.getOperand(0));
+    int64_t exponent = 0; // Of the product of the operands.
     for (OpOperand &operand : op->getOpOperands()) {
       unsigned number = operand.getOperandNumber();
       FormatRole role = op.getOperandFormat(number);
+      if (auto scaled = getScaledOperand(decision, number)) {
+        exponent += scaled->exponent;
+        scaler.read(operand, *scaled, decision.getCompute());
+        continue;
+      }
       QuantizedAttr format = decision.getOperand(number);
       if (format && role == FormatRole::Chosen)
         quantizer.read(operand, format, decision.getTransform());
@@ -86,6 +93,8 @@ private:
       else if (role == FormatRole::Wide)
         setFormat(result, b.getF32Type());
     }
+    if (scalesOperands(decision))
+      finishScaled(op, exponent);
     if (decision.getClamp())
       clamp(op);
   }
@@ -113,6 +122,17 @@ private:
       op->erase();
     }
     return success();
+  }
+
+  /// Adds biases at the scale of the product, divides the result by it, and
+  /// clears the scales from the decision.
+  void finishScaled(PrecisionOpInterface op, int64_t exponent) {
+    PrecisionAttr decision = op.getPrecisionAttr();
+    for (OpOperand &operand : op->getOpOperands())
+      if (op.getOperandFormat(operand.getOperandNumber()) == FormatRole::Wide)
+        scaler.readSummand(operand, exponent);
+    op.setPrecisionAttr(withoutScaledOperands(decision));
+    scaler.unscale(op->getResult(0), -exponent);
   }
 
   /// Inserts the clamp ops, and clears the clamp from the decision.
@@ -223,6 +243,7 @@ private:
   ImplicitLocOpBuilder b;
   DenseMap<std::pair<Value, Type>, Value> casts;
   ValueQuantizer quantizer{function, b};
+  OperandScaler scaler{b};
 };
 
 struct MaterializePrecisionPass

@@ -113,6 +113,13 @@ int64_t getCastBits(Value value, Type from, Type to) {
          (from.getIntOrFloatBitWidth() + to.getIntOrFloatBitWidth());
 }
 
+/// Whether only `save` moves values of the format: ops of models have no
+/// operands of 8 bits.
+bool isOnlySaved(Type format) {
+  constexpr unsigned kByte = 8;
+  return format.getIntOrFloatBitWidth() <= kByte;
+}
+
 bool isNarrower(Type lhs, Type rhs) {
   return lhs.getIntOrFloatBitWidth() < rhs.getIntOrFloatBitWidth();
 }
@@ -145,7 +152,7 @@ llvm::MapVector<Rounding, UpwardMove> getUpwardMoves(Mover mover) {
   llvm::MapVector<Rounding, UpwardMove> moves;
   for (Operation *user : y.getUsers()) {
     std::optional<Rounding> rounding = getRounding(user);
-    if (rounding &&
+    if (rounding && (isSaved || !isOnlySaved(rounding->first)) &&
         !(isSaved && !isNarrower(rounding->first, getElementTypeOrSelf(y))))
       moves.try_emplace(*rounding, UpwardMove{mover, {}})
           .first->second.casts.push_back(user);
@@ -243,6 +250,8 @@ bool moveDown(Mover mover) {
   if (y.use_empty())
     return false;
   Type from = getElementTypeOrSelf(x.getType()), to = rounding->first;
+  if (isOnlySaved(from) && !isa<SaveOp>(mover.op))
+    return false;
   int64_t bitsNow = mover.getBits(to), bitsMoved = mover.getBits(from);
   if (operandCast->hasOneUse())
     bitsNow += getCastBits(x, from, to);

@@ -154,6 +154,13 @@ static LogicalResult checkPolicy(const Policy &policy, Location start) {
   if (narrow.getFPMantissaWidth() > wide.getFPMantissaWidth())
     return emitError(start) << "narrow format " << policy.narrow
                             << " is wider than " << policy.wide;
+  if (policy.lossScaling)
+    for (const PolicyRule &rule : policy.rules)
+      if (rule.settings.unitScale)
+        return emitError(rule.location)
+               << "unit_scale replaces loss scaling, but the policy "
+               << (policy.extends.empty() ? "has" : "has or inherits")
+               << " 'loss_scale'; extend a policy without it";
   if (policy.cut)
     for (FloatType format : getFormatChoices(policy))
       if (!policy.cut->target.find(format))

@@ -2,6 +2,7 @@
 
 #include "PolicySchema.h"
 #include "binade/IR/Diagnostics.h"
+#include "binade/IR/ScaledOperand.h"
 
 using namespace mlir;
 using namespace mlir::binade;
@@ -175,6 +176,29 @@ static YamlSchema<ProductFormats> operandsSchema() {
       });
 }
 
+static YamlSchema<UnitScaling> unitScaleSchema() {
+  std::vector<StringLiteral> formats(kComputedFloats.begin(),
+                                     kComputedFloats.end());
+  llvm::append_range(formats, kByteFloats);
+  return yamlMapping<UnitScaling>(
+      "unit_scale",
+      {yamlKey("activation", "Of results of the forward pass",
+               &UnitScaling::activation, yamlFormat(formats)),
+       yamlKey("weight", "Of parameters", &UnitScaling::weight,
+               yamlFormat(formats)),
+       yamlKey("gradient", "Of results of the backward pass",
+               &UnitScaling::gradient, yamlFormat(formats))},
+      [](YamlReader &reader, Node &node, UnitScaling &found) {
+        for (auto [key, format] : {std::pair("activation", found.activation),
+                                   std::pair("weight", found.weight),
+                                   std::pair("gradient", found.gradient)})
+          if (!format)
+            return reader.error(node, Twine("unit_scale has no '") + key +
+                                          "'; it scales all operands");
+        return success();
+      });
+}
+
 //===----------------------------------------------------------------------===//
 // Rules
 //===----------------------------------------------------------------------===//
@@ -221,16 +245,44 @@ static LogicalResult checkKind(YamlReader &reader, Node &node,
   return wrong.empty() ? success() : reader.error(node, wrong);
 }
 
+/// Checks that a rule with `unit_scale` is about products whose operands can be
+/// scaled, and rounds their operands in no other way.
+static LogicalResult checkUnitScale(YamlReader &reader, Node &node,
+                                    const PolicyRule &rule) {
+  if (!rule.settings.unitScale)
+    return success();
+  std::string known = joinNames(kScalableOps);
+  if (rule.match.ops.empty())
+    return reader.error(node,
+                        "a rule with unit_scale matches an 'op': " + known);
+  for (const std::string &op : rule.match.ops)
+    if (!llvm::is_contained(kScalableOps, op))
+      return reader.error(node, "unit_scale is for " + known + ", not for '" +
+                                    op + "'");
+  if (rule.settings.quantize)
+    return reader.error(node, "unit_scale has constant scales, and quantize "
+                              "computes them in each step; expected one of "
+                              "them");
+  if (rule.settings.result && rule.settings.result.isF16())
+    return reader.error(node, "unit_scale needs a result in f32 or bf16: f16 "
+                              "could not represent the product without its "
+                              "scale");
+  return success();
+}
+
 static LogicalResult finishRule(YamlReader &reader, Node &node,
                                 PolicyRule &rule) {
   rule.origin = reader.getOrigin(node);
   rule.location = reader.getLoc(node);
   if (rule.settings == PolicySettings())
-    return reader.error(node, "rule sets nothing; expected class, compute, "
-                              "accumulate, result, saved, quantize, clamp, "
-                              "parameter, master, state or accumulator");
+    return reader.error(
+        node, "rule sets nothing; expected class, compute, accumulate, result, "
+              "saved, quantize, unit_scale, clamp, parameter, master, state or "
+              "accumulator");
   if (std::string wrong = explainUnaccumulated(rule); !wrong.empty())
     return emitError(rule.settings.accumulation.location) << wrong;
+  if (failed(checkUnitScale(reader, node, rule)))
+    return failure();
   return checkKind(reader, node, rule);
 }
 
@@ -258,6 +310,11 @@ YamlSchema<PolicyRule> mlir::binade::yamlRule() {
                           "Formats to which operands of contractions are "
                           "quantized",
                           &PolicySettings::quantize, operandsSchema())),
+       settingKey(yamlKey("unit_scale",
+                          "Formats to which operands of matmuls and "
+                          "convolutions are rounded after a multiplication by "
+                          "a constant power of two",
+                          &PolicySettings::unitScale, unitScaleSchema())),
        settingKey(yamlKey("parameter",
                           "Storage format of a parameter; for "
                           "optimizer_update",
