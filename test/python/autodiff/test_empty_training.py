@@ -12,12 +12,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from support.paths import ROOT
+from support.policies import CONVERTED_POLICIES, GPU_POLICIES, POLICIES
 from support.reference import binade, safetensors
 
 RULES = sorted(path.stem for path in (ROOT / "lib/Optimizer/Rules").glob("*.mlir"))
-POLICIES = sorted(
-    path.stem for path in (ROOT / "lib/Precision/Policies").glob("*.yaml")
-)
 STATES = ["f32", "bf16", "dyn8", "e4m3x", "dyn4", "softsign8"]
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((8, 4)).astype(np.float32)
@@ -191,8 +189,11 @@ def check_policy(policy, model, target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["", "simulator"])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("policy", "target"),
+    [(policy, "") for policy in POLICIES]
+    + [(policy, "simulator") for policy in GPU_POLICIES],
+)
 def test_every_policy_accepts_empty_tensors(policy, target, tmp_path):
     for kind in ("slice", "parameter"):
         folder = tmp_path / kind
@@ -247,7 +248,7 @@ def test_converted_files_run_in_onnxruntime(kind, tmp_path):
     model = save_slice(tmp_path, kind) if is_slice else save_parameter(tmp_path)
     x, out = X[: 2 if is_slice else 8], tmp_path / "converted.onnx"
     expected = (x @ W).mean() if is_slice else ((x @ W) ** 2).mean()
-    for policy in POLICIES:
+    for policy in CONVERTED_POLICIES:
         done = binade("convert", model, "--policy", policy, "-o", out)
         assert done.returncode == 0, (policy, done.stderr)
         if policy in ON_A_CPU:

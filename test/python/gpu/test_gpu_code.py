@@ -16,7 +16,6 @@ import subprocess
 import pytest
 from support.gpu_code import (
     CHIPS,
-    POLICIES,
     TOOLS,
     assemble,
     check_instructions,
@@ -27,6 +26,7 @@ from support.gpu_code import (
     read_kernels,
 )
 from support.paths import ROOT
+from support.policies import GPU_POLICIES
 from support.reference import binade
 
 DATA = ROOT / "test/data"
@@ -243,7 +243,7 @@ def assembled():
             chip,
             marks=choose_marks(policy, chip, {"fp32", "bf16-amp", "coat", "fp8-block"}),
         )
-        for policy in POLICIES
+        for policy in GPU_POLICIES
         for chip in (CHIPS if policy == "coat" else ["sm_90"])
     ],
 )

@@ -11,7 +11,8 @@ import os
 import re
 
 import pytest
-from support.gpu_code import CHIPS, POLICIES, find_ptxas, is_forbidden
+from support.gpu_code import CHIPS, find_ptxas, is_forbidden
+from support.policies import GPU_POLICIES
 from support.paths import MODELS
 from support.reference import binade
 from support.shared_models import FOLD
@@ -65,7 +66,7 @@ def mark(number, model):
     ("model", "policy"),
     [
         pytest.param(model, policy, marks=mark(number, model))
-        for number, (policy, model) in enumerate(itertools.product(POLICIES, SMALL))
+        for number, (policy, model) in enumerate(itertools.product(GPU_POLICIES, SMALL))
     ],
 )
 def test_kernels_assemble(model, policy, tmp_path):

@@ -191,10 +191,6 @@ def check_instructions(entries):
         assert not wrong, f"{entry.kernel}: {wrong[:3]}"
 
 
-POLICIES = binade("list", "policies").stdout.splitlines()
-POLICIES = [line.split()[0] for line in POLICIES if line[:1].strip()]
-
-
 @dataclasses.dataclass
 class Kernel:
     ptx: str

@@ -8,8 +8,8 @@ import onnx.numpy_helper
 import pytest
 from onnx import helper
 from support.cuda_runs import CUDA, LOSS, run
-from support.gpu_code import POLICIES
 from support.paths import MODELS
+from support.policies import POLICIES
 from support.shared_models import FOLD
 
 
