@@ -274,6 +274,9 @@ class Optimizer(torch.optim.Optimizer):
         """Returns what preserves small updates of a parameter."""
         return self._masters[self._names[parameter]]
 
+    def refuse_averages(self, method: str) -> None:
+        """Raises a ``UsageError`` if parameters have values for evaluation only."""
+
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores a ``state_dict`` of the same parameters, rule and formats, or one of
@@ -284,6 +287,7 @@ class Optimizer(torch.optim.Optimizer):
           RejectedError: If the rule does not allow a setting's value.
           ValueError: If groups differ.
         """
+        self.refuse_averages("load_state_dict")
         with self._all_or_nothing():
             self._load(state_dict)
 

@@ -146,7 +146,7 @@ class ScheduleFreeAdamW(_Rule):
         Raises:
           UsageError: If the parameters have their averages.
         """
-        self._refuse_averages("step")
+        self.refuse_averages("step")
         return super().step(closure)
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,10 +156,10 @@ class ScheduleFreeAdamW(_Rule):
           UsageError: If the parameters have their averages, which a checkpoint of the run
             must not have.
         """
-        self._refuse_averages("state_dict")
+        self.refuse_averages("state_dict")
         return super().state_dict()
 
-    def _refuse_averages(self, method: str) -> None:
+    def refuse_averages(self, method: str) -> None:
         if self._trained is not None:
             raise UsageError(f"{method}() after eval(): call train() first")
 

@@ -47,6 +47,7 @@ def save_state(
     Raises:
       UsageError: If the optimizer has a parameter that the module lacks.
     """
+    optimizer.refuse_averages("save_state")
     names = _name_parameters(module, optimizer)
     isFirst = (
         not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0
@@ -100,6 +101,7 @@ def load_state(
       UsageError: If the optimizer has a parameter that the module lacks, or states have
         another form than those of the optimizer.
     """
+    optimizer.refuse_averages("load_state")
     path = os.fspath(path)
     if os.path.isdir(path):
         path = os.path.join(path, "final.safetensors")

@@ -57,15 +57,24 @@ def test_evaluation_changes_no_bit_of_a_run(dtype, more):
         assert torch.equal(one, other)
 
 
-def test_averages_are_not_trained():
+def test_averages_are_not_trained(tmp_path):
     parameters = make_parameters()
     optimizer = binade.torch.ScheduleFreeAdamW(parameters, **SETTINGS)
     train(parameters, optimizer)
+    saved = optimizer.state_dict()
     optimizer.eval()
     with pytest.raises(UsageError, match=r"step\(\) after eval\(\): call train\(\)"):
         optimizer.step()
     with pytest.raises(UsageError, match=r"state_dict\(\) after eval\(\)"):
         optimizer.state_dict()
+    with pytest.raises(UsageError, match=r"load_state_dict\(\) after eval\(\)"):
+        optimizer.load_state_dict(saved)
+    path, module = tmp_path / "state.safetensors", torch.nn.ParameterList(parameters)
+    with pytest.raises(UsageError, match=r"save_state\(\) after eval\(\)"):
+        binade.torch.save_state(path, module, optimizer)
+    with pytest.raises(UsageError, match=r"load_state\(\) after eval\(\)"):
+        binade.torch.load_state(path, module, optimizer)
+    assert not path.exists()
     optimizer.train()
     train(parameters, optimizer, steps=1, begin=3)
 
