@@ -1,5 +1,8 @@
 // RUN: binade-opt %s --binade-lower-table-lookups=bits=512 | FileCheck %s --check-prefixes=CHECK,AVX512
 // RUN: binade-opt %s --binade-lower-table-lookups=bits=256 | FileCheck %s --check-prefixes=CHECK,AVX2
+// RUN: not binade-opt %s --binade-lower-table-lookups=bits=128 2>&1 | FileCheck %s --check-prefix=WIDTH
+
+// WIDTH: error: expected 256 or 512 for option 'bits', got 128
 
 memref.global "private" constant @sixteen : memref<16xf32> = dense<[
     0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0]>

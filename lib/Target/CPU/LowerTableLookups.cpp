@@ -119,6 +119,11 @@ struct LowerTableLookupsPass
   }
 
   void runOnOperation() override {
+    if (bits != 256 && bits != 512) {
+      getOperation()->emitError("expected 256 or 512 for option 'bits', got ")
+          << bits.getValue();
+      return signalPassFailure();
+    }
     getOperation()->walk([&](vector::GatherOp gather) {
       DenseElementsAttr table = getTable(gather);
       if (!table || !isSuitable(gather, table))
