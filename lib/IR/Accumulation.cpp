@@ -103,14 +103,6 @@ std::string mlir::binade::explainUnaccumulated(PrecisionOpInterface op,
                  take(1, !matmul.getTransposeRhs()));
 }
 
-/// Swaps the last two axes of `value`.
-static Value swapLastAxes(ImplicitLocOpBuilder &b, Value value) {
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(order[rank - 2], order[rank - 1]);
-  return TransposeOp::create(b, value, order);
-}
-
 /// Returns the scales of `side` in the order of `scaled_matmul`.
 static Value arrangeScales(ImplicitLocOpBuilder &b, const Side &side,
                            SharedScale shared, Value scales) {

@@ -108,3 +108,10 @@ std::string mlir::binade::describeQuantizedOperands(PrecisionAttr decision) {
   constexpr size_t kFactors = 2;
   return factors.size() < kFactors ? std::string() : llvm::join(factors, " x ");
 }
+
+Value mlir::binade::swapLastAxes(ImplicitLocOpBuilder &b, Value value) {
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(order[rank - 2], order[rank - 1]);
+  return TransposeOp::create(b, value, order);
+}

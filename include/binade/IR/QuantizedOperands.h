@@ -40,6 +40,9 @@ std::string describeQuantizedOperands(PrecisionAttr decision);
 /// bf16 can represent neither its quantized nor its dequantized operands.
 FloatType getComputed(PrecisionAttr decision);
 
+/// Swaps the last two axes of `value`, elements or scales of an operand.
+Value swapLastAxes(ImplicitLocOpBuilder &b, Value value);
+
 } // namespace mlir::binade
 
 #endif // BINADE_IR_QUANTIZEDOPERANDS_H

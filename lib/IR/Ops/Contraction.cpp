@@ -187,14 +187,6 @@ LogicalResult ScaledMatmulOp::verify() {
   return verifyScales(*this);
 }
 
-/// Swaps the last two axes of `value`.
-static Value swapLastAxes(ImplicitLocOpBuilder &b, Value value) {
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(order[rank - 2], order[rank - 1]);
-  return TransposeOp::create(b, value, order);
-}
-
 /// Returns the scale of the whole tensor, the last part, as an f32 scalar.
 static Value getScale(ImplicitLocOpBuilder &b, DequantizeOp decoded) {
   return buildReshape(
